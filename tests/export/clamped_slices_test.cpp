@@ -73,6 +73,18 @@ TEST(SetHints, ChoosesSizesAtWhichASliceIsNotTheWholeDimension) {
   EXPECT_EQ(program.tensors["y"].sizes[0].value, 12);
 }
 
+TEST(SetHints, DoublesOneDimensionIfAllTogetherBecomeTooLarge) {
+  const Size batch{3, "Symbol('s1', positive=True, integer=True)"};
+  auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  program.tensors["w"].sizes = {kLength, batch, {int64_t{1} << 24}};
+  program.inputs.push_back({.kind = InputKind::user, .name = "w", .target = {}});
+  program.ranges["s1"] = {.min = 2, .max = 100};
+  clamp_slices(program);
+  set_hints(program);
+  EXPECT_EQ(program.tensors["w"].sizes[1].value, 3);
+  EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);
+}
+
 TEST(SetHints, KeepsTheExampleWhereNoSizesAreBetter) {
   auto program = slice_program(
       2, 3, {1, "Min(Max(Add(" + kLength.expression + ", Integer(-2)), Integer(0)), Integer(1))"});

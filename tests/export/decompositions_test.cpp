@@ -80,14 +80,20 @@ TEST(Decompositions, KeepOperatorsOnConstantDimensions) {
   EXPECT_EQ(calls.at("adaptive_avg_pool2d"), 2);
 }
 
+TEST(Decompositions, KeepSizesOfManyParts) {
+  const auto split = [](const auto& x) { return x.tensor_split(70, 1); };
+  const auto program = decomposed(split);
+  const auto& last = std::get<TensorName>(program.outputs.back().value).name;
+  EXPECT_EQ(program.tensors.at(last).sizes.at(1).expression, "FloorDiv(" + kS1 + ", Integer(70))");
+}
+
 TEST(Decompositions, TakeTheDiagonalOfASquareSlice) {
   const auto diagonal = [](const auto& x) { return std::vector{x.diagonal(1, 1, 2)}; };
   const auto program = decomposed(diagonal);
   EXPECT_THAT(calls_in(program),
               UnorderedElementsAre(std::pair("sym_size", 1), std::pair("slice", 2),
                                    std::pair("diagonal", 1)));
-  EXPECT_THAT(sizes_of_output(program),
-              ElementsAre(kS0, "Max(Min(" + kS1 + ", Integer(7)), Integer(0))"));
+  EXPECT_THAT(sizes_of_output(program), ElementsAre(kS0, "Min(" + kS1 + ", Integer(7))"));
 }
 
 TEST(Decompositions, PoolWindows) {

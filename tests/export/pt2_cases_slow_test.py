@@ -22,7 +22,7 @@ PYTHON_H = pathlib.Path(sysconfig.get_path("include"), "Python.h")  # needed by 
 # PyTorch's decomposition of recurrent layers specializes the length of the sequences.
 SPECIALIZED = {"Lstm.with_state"}
 FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "UserForward.clamped_slices",
-       "UserForward.data_dependent_sizes", "UserForward.decomposed")
+       "UserForward.data_dependent_sizes", "UserForward.decomposed", "SignalNet.strides", "Pools.plain")
 
 
 class Slow(unittest.TestCase):

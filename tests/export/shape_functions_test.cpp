@@ -32,8 +32,9 @@ OperatorCall random_operator() {
   const auto stride = draw(1, 20);
   const auto padding = draw(0, kernel / 2);
   const auto dilation = draw(1, 3);
+  const auto draw_chunks = draw(1, 6);
   const bool ceil_mode = draw(0, 1) == 1;
-  const auto begin = draw(-900, 900);
+  const auto start = draw(-900, 900);
   const auto end = draw(-900, 900);
   const std::vector<OperatorCall> functions{
       [=](const auto& x) {
@@ -50,11 +51,31 @@ OperatorCall random_operator() {
         return std::vector{
             torch::max_pool2d(x, {2, kernel}, {1, stride}, {0, padding}, {1, dilation}, ceil_mode)};
       },
-      [=](const auto& x) { return std::vector{x.slice(2, begin, end, stride)}; },
-      [=](const auto& x) { return std::vector{x.slice(2, begin, std::nullopt, stride)}; },
+      [=](const auto& x) { return std::vector{x.slice(2, start, end, stride)}; },
+      [=](const auto& x) { return std::vector{x.slice(2, start, std::nullopt, stride)}; },
       [=](const auto& x) { return std::vector{x.slice(2, std::nullopt, end)}; },
       [=](const auto& x) { return std::vector{x.unfold(-1, kernel, stride)}; },
-      [=](const auto& x) { return x.tensor_split(stride, 2); },
+      [=](const auto& x) {
+        return std::vector{x.index({"...", torch::indexing::Slice(start, {}, stride)})};
+      },
+      [=](const auto& x) { return x.tensor_split(5 * stride, 2); },
+      [=](const auto& x) { return x.chunk(draw_chunks, 2); },
+      [=](const auto& x) {
+        const auto weight = torch::ones({1, 1, kernel});  // unbatched
+        return std::vector{
+            torch::conv1d(x[0].slice(0, 0, 1), weight, {}, stride, padding).unsqueeze(0)};
+      },
+      [=](const auto& x) {
+        const auto volume = x.unsqueeze(0).unsqueeze(-1);  // (1, 1, 2, T, 1)
+        return std::vector{
+            torch::avg_pool3d(volume, {1, kernel, 1}, {1, stride, 1}, {0, padding, 0}, ceil_mode)
+                .squeeze(0)
+                .squeeze(-1)};
+      },
+      [=](const auto& x) { return std::vector{torch::max_pool1d(x, kernel)}; },
+      [=](const auto& x) {
+        return std::vector{torch::conv1d(x, torch::ones({1, 2, kernel}), {}, 1, "same", dilation)};
+      },
       [=](const auto& x) {
         const auto half = x.slice(2, 0, std::nullopt, 2).relu();
         return std::vector{torch::max_pool1d(half, kernel, stride, padding, 1, ceil_mode)};
@@ -69,8 +90,15 @@ TEST(ShapeFunctions, AreRightAtAllSizes) {
   constexpr int64_t kMax = 4000;
   for (int i = 0; i < 60; ++i) {
     const auto function = random_operator();
-    const auto traced =
-        trace_call(function, torch::zeros({1, 2, kMin + 5}), {{0, 2, "length", kMin, kMax}});
+    DynamicDimension dynamic{0, 2, "length", kMin};
+    if (draw(0, 1) == 0) dynamic.max = kMax;
+    const auto traced = trace_call(function, torch::zeros({1, 2, kMin + 5}), {dynamic});
+    for (const auto& node : traced.program.nodes) {
+      for (const auto& [key, size] : shape_function(node, traced.program)) {
+        EXPECT_EQ(traced.program.tensors.at(key.first).sizes.at(key.second).expression,
+                  size.expression);
+      }
+    }
     for (int j = 0; j < 60; ++j) {
       const auto length = j < 30 ? draw(kMin, kMin + 900) : draw(kMin, kMax);
       const auto outputs = function(torch::zeros({1, 2, length}));
@@ -97,15 +125,44 @@ TEST(ShapeFunctions, GiveSizesThatWouldNeedTooMuchMemory) {
   EXPECT_EQ(evaluate(output_sizes(traced.program, 4).at(1), symbols), 4000 - 900);
 }
 
+TEST(ShapeFunctions, DetermineStridesAndLaterSizes) {
+  const auto wide = [](const torch::Tensor& x) {
+    const auto first = x.slice(1, 0, 900);
+    return std::vector{first, x.flatten(1, 2).unflatten(1, {-1, 60'000})};
+  };
+  const auto traced =
+      trace_call(wide, torch::zeros({2, 8, 60'000}), {{0, 0, "batch"}, {0, 1, "length", 1, 4096}});
+  const std::map<std::string, int64_t> symbols{{"s0", 64}, {"s1", 4000}};
+  const auto& slice =
+      traced.program.tensors.at(std::get<TensorName>(traced.program.outputs[0].value).name);
+  EXPECT_EQ(evaluate(slice.strides.at(0), symbols), 60'000 * 4000);
+  EXPECT_FALSE(slice.is_contiguous.has_value());
+  EXPECT_EQ(evaluate(output_sizes(traced.program, 1).at(1), symbols), 4000);
+}
+
+TEST(ShapeFunctions, ClampSizesThatDependOnValues) {
+  const auto slices = [](const torch::Tensor& x) {
+    return std::vector{x.masked_select(x > 0).slice(0, 0, 900).relu()};
+  };
+  const auto traced = trace_call(slices, torch::randn({8}), {{0, 0, "length", 4, 64}});
+  EXPECT_EQ(output_sizes(traced.program).at(0).expression,
+            "Min(" + unbacked_symbol("u0") + ", Integer(900))");
+}
+
 TEST(ShapeFunctions, OmitClampsThatTheRangesExclude) {
   const auto slices = [](const torch::Tensor& x) {
-    return std::vector{x.slice(0, 2), x.slice(0, 0, 64), x.slice(0, -3)};
+    using torch::indexing::Slice;
+    return std::vector{x.slice(0, 2), x.slice(0, 0, 64), x.slice(0, -3), x.index({Slice(2)}),
+                       x.index({Slice(-3)})};
   };
   const auto traced = trace_call(slices, torch::zeros({8}), {{0, 0, "length", 4, 64}});
   const std::string length = "Symbol('s0', positive=True, integer=True)";
   EXPECT_EQ(output_sizes(traced.program, 0).at(0).expression, "Add(Integer(-2), " + length + ")");
   EXPECT_EQ(output_sizes(traced.program, 1).at(0).expression, length);
   EXPECT_EQ(output_sizes(traced.program, 2).at(0).expression, "");
+  EXPECT_EQ(output_sizes(traced.program, 3).at(0).expression,
+            output_sizes(traced.program, 0).at(0).expression);
+  EXPECT_EQ(output_sizes(traced.program, 4).at(0).expression, "");
 }
 
 }  // namespace

@@ -65,16 +65,29 @@ TEST(SizeExpression, FunctionsCombineIntegers) {
 TEST(SizeExpression, FunctionsOfRandomSizesHaveTheValueOfTheirExpression) {
   seed_afresh();
   for (int i = 0; i < 500; ++i) {
-    Size size{draw(1, 100), kSymbol};
-    const std::map<std::string, int64_t> symbols{{"s0", size.value}};
+    std::vector<Size> sizes;  // with the same expression, at several values of the symbol
+    std::vector<std::map<std::string, int64_t>> symbols;
+    for (int64_t value = 1; value < 200; value += 10) {
+      sizes.push_back({value, kSymbol});
+      symbols.push_back({{"s0", value}});
+    }
     for (int j = 0; j < 6; ++j) {
       const Size number{draw(-20, 20)};
-      const std::vector<Size> results{size + number,     size - number,
-                                      size * number,     number - size,
-                                      size - size,       floor_div(size, draw(1, 9)),
-                                      min(size, number), max(size, number)};
-      size = results.at(static_cast<std::size_t>(draw(0, 7)));
-      ASSERT_EQ(evaluate(size, symbols), size.value) << size.expression;
+      const auto divisor = draw(1, 9);
+      const auto choice = static_cast<std::size_t>(draw(0, 7));
+      for (auto& size : sizes) {
+        const std::vector<Size> results{size + number,     size - number,
+                                        size * number,     number - size,
+                                        size - size,       floor_div(size, divisor),
+                                        min(size, number), max(size, number)};
+        size = results.at(choice);
+      }
+      for (std::size_t k = 0; k < sizes.size(); ++k) {
+        ASSERT_EQ(sizes[k].expression, sizes[0].expression);
+        ASSERT_EQ(evaluate(sizes[0].expression.empty() ? sizes[k] : sizes[0], symbols[k]),
+                  sizes[k].value)
+            << sizes[0].expression;
+      }
     }
   }
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "export/onnx/call.h"
+#include "export/program/node_arguments.h"
 
 #include <cstdint>
 #include <limits>
@@ -9,7 +10,7 @@ namespace attend::onnx {
 
 // Values of `end` in `slice`: kEnd for slices that include the last element (with a positive step),
 // kBeforeBegin for slices that include the first element (with a negative step).
-constexpr auto kEnd = std::numeric_limits<int64_t>::max();
+using program::kEnd;
 constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
 
 /// Returns the slice start:end:step of `value` along `dimension`, as in Python.

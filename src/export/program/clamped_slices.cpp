@@ -1,7 +1,9 @@
 #include "export/program/clamped_slices.h"
 
+#include "export/program/node_arguments.h"
 #include "export/program/size_expression.h"
 #include "export/program/sym_int_nodes.h"
+#include "pt2/program/target.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -24,10 +26,10 @@ Argument& input_of(Node& node, const std::string& name) {
   return found->value;
 }
 
-/// Clamps the begin or the end of a slice to the size of the dimension.
+/// Clamps the start or the end of a slice to the size of the dimension.
 void clamp(Argument& argument, const SymbolName& size, SymIntNodes& nodes) {
   const auto* given = std::get_if<int64_t>(&argument);
-  if (given == nullptr || *given == std::numeric_limits<int64_t>::max() || *given == 0) return;
+  if (given == nullptr || *given == kEnd || *given == 0) return;
   const auto number = *given;
   if (number > 0) {
     argument = nodes.call("torch.sym_min", "Min", size, number);
@@ -50,30 +52,30 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   auto& end = input_of(slice, "end");
   const auto is_outside = [&](const Argument& argument) {
     const auto* number = std::get_if<int64_t>(&argument);
-    return number != nullptr && *number != std::numeric_limits<int64_t>::max() &&
-           (*number > smallest || *number < -smallest);
+    return number != nullptr && *number != kEnd && (*number > smallest || *number < -smallest);
   };
   if (!is_outside(start) && !is_outside(end)) return;
   // If start <= end, and both are relative to the same end of the dimension, start <= end is also
   // true after clamping.
-  const auto* first_number = std::get_if<int64_t>(&start);
-  const auto* last_number = std::get_if<int64_t>(&end);
-  const bool in_order = first_number != nullptr && last_number != nullptr &&
-                        (*first_number < 0) == (*last_number < 0) && *first_number <= *last_number;
+  const auto* start_number = std::get_if<int64_t>(&start);
+  const auto* end_number = std::get_if<int64_t>(&end);
+  const bool in_order = start_number != nullptr && end_number != nullptr &&
+                        (*start_number < 0) == (*end_number < 0) && *start_number <= *end_number;
   SymIntNodes sym_ints(program, nodes);
   const auto size_name = sym_ints.size_of(tensor, dimension, size);
   clamp(start, size_name, sym_ints);
   clamp(end, size_name, sym_ints);
-  const auto* first = std::get_if<SymbolName>(&start);
-  const auto* last = std::get_if<SymbolName>(&end);
-  if (first != nullptr && last != nullptr && !in_order) {
-    end = sym_ints.call("torch.sym_max", "Max", *last, *first);
+  const auto* start_symbol = std::get_if<SymbolName>(&start);
+  const auto* end_symbol = std::get_if<SymbolName>(&end);
+  if (start_symbol != nullptr && end_symbol != nullptr && !in_order) {
+    end = sym_ints.call("torch.sym_max", "Max", *end_symbol, *start_symbol);
   }
 }
 
 /// Returns a number for the given values of the symbols: the number of dynamic sizes that are 0 or
-/// 1, plus the number of clamped begins and ends of slices that coincide with the begin or the end
-/// of the sliced dimension. Throws std::overflow_error if a tensor has more than 2^31 elements.
+/// 1, plus the number of clamped starts and ends of slices that coincide with the first or the last
+/// element of the sliced dimension. Throws std::overflow_error if a tensor has more than 2^31
+/// elements.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
   constexpr double kMaxElements = 0x1p31;
   int count = 0;
@@ -116,7 +118,8 @@ void for_each_size(ExportedProgram& program, const Function& function) {
 void clamp_slices(ExportedProgram& program) {
   std::vector<Node> nodes;
   for (auto& node : program.nodes) {
-    if (node.target == "torch.ops.aten.slice.Tensor") clamp_slice(node, program, nodes);
+    const auto key = key_of(node.target);
+    if (key == "slice.Tensor" || key == "slice_scatter.default") clamp_slice(node, program, nodes);
     nodes.push_back(std::move(node));
   }
   program.nodes = std::move(nodes);

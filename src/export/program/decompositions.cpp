@@ -10,16 +10,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 namespace attend::program {
 namespace {
 
 using Ints = std::vector<ValueOrSymbol<int64_t>>;
-
-constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 
 /// A diagonal: the elements in row i and column i + offset.
 struct Diagonal {
@@ -49,7 +47,11 @@ class Decomposer {
   /// Adds the nodes that replace a node. Returns false if the node is not replaced.
   bool decompose(const Node& node) {
     const auto key = key_of(node.target);
-    if (key == "tensor_split.sections" || key == "tensor_split.indices") return split(node);
+    const std::string_view name = std::string_view(key).substr(0, key.find('.'));
+    if (name == "tensor_split") return split(node, required_argument<int64_t>(node, "dim"));
+    if (name == "hsplit") return split(node, rank_of_self(node) == 1 ? 0 : 1);
+    if (name == "vsplit") return split(node, 0);
+    if (name == "dsplit") return split(node, 2);
     if (key == "diagonal.default") return diagonal(node);
     if (key == "diagonal_scatter.default") return diagonal_scatter(node);
     if (key == "diag.default") return diagonal_of_matrix(node, "clone.default");
@@ -63,10 +65,11 @@ class Decomposer {
     return false;
   }
 
-  /// Replaces tensor_split by slices.
-  bool split(const Node& node) {
+  /// Replaces tensor_split, or a function that calls tensor_split, by slices.
+  bool split(const Node& node, int64_t dim) {
     const auto& self = required_argument<TensorName>(node, "self");
-    const auto dimension = index_of(self, required_argument<int64_t>(node, "dim"));
+    const auto dimension = index_of(self, dim);
+    if (find_argument<TensorName>(node, "tensor_indices_or_sections") != nullptr) return false;
     if (!is_dynamic(self, dimension)) return false;
     const auto& parts = std::get<std::vector<TensorName>>(node.outputs.front());
     const auto ends = find_argument<Ints>(node, "indices") != nullptr
@@ -333,6 +336,9 @@ class Decomposer {
            });
   }
 
+  int64_t rank_of_self(const Node& node) const {
+    return rank_of(required_argument<TensorName>(node, "self"));
+  }
   int64_t rank_of(const TensorName& tensor) const {
     return static_cast<int64_t>(program_.tensors.at(tensor.name).sizes.size());
   }

@@ -1,9 +1,11 @@
 #include "export/program/from_trace.h"
 
+#include "export/program/node_arguments.h"
 #include "export/trace.h"
 #include "pt2/program/schema_enums.h"
 #include "pt2/program/target.h"
 
+#include <ATen/TensorIndexing.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
@@ -119,9 +121,20 @@ class Converter {
                              argument_of(node, node.input(i), argument.real_type()),
                              argument.kwarg_only()});
     }
+    if (key_of(call.target) == "slice.Tensor") set_end_of_open_slice(call);
     const std::string base = schema->name().substr(schema->name().find("::") + 2);
     for (const auto* output : node.outputs()) call.outputs.push_back(result_of(node, output, base));
     traced_.program.nodes.push_back(std::move(call));
+  }
+
+  /// x.slice(1, 2) and x.index({Slice(), Slice(2)}) have different values of `end` for the last
+  /// element. Replaces both by kEnd.
+  static void set_end_of_open_slice(Node& slice) {
+    for (auto& input : slice.inputs) {
+      const auto* number = std::get_if<int64_t>(&input.value);
+      const bool is_open = number != nullptr && *number >= at::indexing::INDEX_MAX;
+      if (input.name == "end" && is_open) input.value = kEnd;
+    }
   }
 
   Argument result_of(const jit::Node& node, const jit::Value* output, const std::string& base) {

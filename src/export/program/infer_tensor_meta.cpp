@@ -5,7 +5,9 @@
 #include "export/program/shape_functions.h"
 #include "export/program/size_expression.h"
 #include "export/program/symbolic_shapes.h"
+#include "pt2/program/target.h"
 
+#include <c10/core/WrapDimMinimal.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -87,7 +89,7 @@ class SymbolicMeta {
         strides_(symbolic_shapes(observations, observations.num_regular_runs())) {}
 
   /// Returns the metadata of an input of the program.
-  TensorMeta of_input(const std::string& name) { return of(name, {}, {}); }
+  TensorMeta of_input(const std::string& name) { return meta_of(name, {}, {}); }
 
   /// Sets the metadata of the outputs of a node. The metadata of the node's inputs must be set.
   void set_outputs(const Node& node) {
@@ -100,16 +102,17 @@ class SymbolicMeta {
     }
     for (const auto& output : node.outputs) {
       for (const auto& name : names_in(output)) {
-        if (observations_.contains(name)) program_.tensors[name] = of(name, known, inputs);
+        if (observations_.contains(name)) program_.tensors[name] = meta_of(name, known, inputs);
       }
     }
+    if (key_of(node.target) == "slice.Tensor") set_strides_of_slice(node);
   }
 
  private:
   /// `known`: sizes given by the definition of the operator that returns the tensor. `inputs`:
   /// names of the inputs of the operator.
-  TensorMeta of(const std::string& name, const ShapeFunctionResult& known,
-                const std::vector<std::string>& inputs) {
+  TensorMeta meta_of(const std::string& name, const ShapeFunctionResult& known,
+                     const std::vector<std::string>& inputs) {
     const auto& observation = observations_.at(name);
     auto meta = observation.meta;
     const auto rank = meta.sizes.size();
@@ -146,35 +149,72 @@ class SymbolicMeta {
     meta.storage_offset = offset.value_or(Size{});
   }
 
-  /// Returns a size of one of the inputs of an operator that has the given values, or nullopt. Most
-  /// operators keep sizes. If two expressions have the same values in all runs, the expression of
-  /// the input is more likely to be right.
+  /// A slice has the strides of the sliced tensor. The runs do not always show these strides: a
+  /// slice of x of shape (B, T, E) such as x.slice(1, 0, 900) is dense in all runs if T > 900 would
+  /// need too much memory.
+  void set_strides_of_slice(const Node& slice) {
+    auto& meta = program_.tensors.at(std::get<TensorName>(slice.outputs.front()).name);
+    const auto& self = program_.tensors.at(required_argument<TensorName>(slice, "self").name);
+    const auto dimension = c10::maybe_wrap_dim(required_argument<int64_t>(slice, "dim"),
+                                               static_cast<int64_t>(self.sizes.size()));
+    const auto index = static_cast<std::size_t>(dimension);
+    const bool is_whole = meta.sizes[index].expression == self.sizes[index].expression;
+    if (!is_whole && dimension > 0 && meta.is_contiguous == true) meta.is_contiguous.reset();
+    if (unknown_dimensions_ == UnknownDimensions::placeholder) return;
+    const auto step = Size{required_argument<int64_t>(slice, "step")};
+    meta.strides = self.strides;
+    meta.strides[index] = meta.strides[index] * step;
+  }
+
+  /// Returns the expression of an input's dimension whose size is `values[i]` in each run i, or
+  /// nullopt. Most operators keep sizes, at the same index from the front or from the back. If two
+  /// expressions have the same values in all runs, the expression of the input is more likely to be
+  /// right.
   std::optional<Size> size_of_inputs(const std::vector<std::string>& inputs,
-                                     const std::vector<int64_t>& values) const {
+                                     const std::vector<int64_t>& values, std::size_t dimension,
+                                     std::size_t rank) const {
+    std::optional<Size> other;  // of a dimension with another index
     for (const auto& input : inputs) {
       const auto& sizes = program_.tensors.at(input).sizes;
       const auto& observed = observations_.at(input).sizes;
       for (std::size_t i = 0; i < sizes.size(); ++i) {
         if (sizes[i].expression.empty() || is_unknown(sizes[i])) continue;
-        if (column(observed, i, observed.size()) == values) return sizes[i];
+        if (column(observed, i, observed.size()) != values) continue;
+        if (i == dimension || i + rank == dimension + sizes.size()) return sizes[i];
+        other = sizes[i];
       }
     }
-    return std::nullopt;
+    return other;
   }
 
-  /// Returns true if a size has the given values in all runs. Returns false if its expression
-  /// contains unbacked symbols.
+  /// Returns true if a size has the given values in all runs.
   bool equals(const Size& size, const std::vector<int64_t>& values) const {
-    if (is_unbacked(size.expression)) return false;
     const auto& dimensions = observations_.dimensions();
     std::map<std::string, int64_t> symbols;
     for (std::size_t run = 0; run < values.size(); ++run) {
       for (std::size_t i = 0; i < dimensions.size(); ++i) {
         symbols[dimensions[i].symbol] = observations_.runs()[run][i];
       }
+      for (const auto& [symbol, unbacked] : unbacked_) symbols[symbol] = unbacked[run];
       if (evaluate(size, symbols) != values[run]) return false;
     }
     return true;
+  }
+
+  /// Returns the size from an earlier call of `infer_tensor_meta`, if it is an expression that
+  /// agrees with all runs.
+  std::optional<Size> earlier_size(const std::string& name, std::size_t dimension,
+                                   const std::vector<int64_t>& values) const {
+    const auto meta = program_.tensors.find(name);
+    if (meta == program_.tensors.end() || dimension >= meta->second.sizes.size()) {
+      return std::nullopt;
+    }
+    const auto& size = meta->second.sizes[dimension];
+    // Unbacked symbols get new names in each call.
+    if (size.expression.empty() || is_unknown(size) || is_unbacked(size.expression)) {
+      return std::nullopt;
+    }
+    return equals(size, values) ? std::optional(size) : std::nullopt;
   }
 
   void add(const std::string& expression, const std::vector<int64_t>& values) {
@@ -191,7 +231,11 @@ class SymbolicMeta {
                size != known.end() && equals(size->second, values)) {
       add(size->second.expression, values);
       return {values.front(), size->second.expression};
-    } else if (const auto same = size_of_inputs(inputs, values)) {
+    } else if (const auto earlier = earlier_size(name, dimension, values)) {
+      add(earlier->expression, values);
+      return {values.front(), earlier->expression};
+    } else if (const auto same = size_of_inputs(inputs, values, dimension,
+                                                observations_.at(name).meta.sizes.size())) {
       return *same;
     }
     if (unknown_dimensions_ == UnknownDimensions::placeholder) {
@@ -235,8 +279,9 @@ class SymbolicMeta {
   /// Returns a new unbacked symbol. `is_variable`: true if later expressions may contain the
   /// symbol.
   Size new_unbacked(const std::vector<int64_t>& values, bool is_variable) {
-    const auto symbol = fmt::format("u{}", num_unbacked_++);
+    const auto symbol = fmt::format("u{}", unbacked_.size());
     program_.ranges[symbol] = {.min = 0, .max = std::nullopt};
+    unbacked_[symbol] = values;
     if (is_variable) add(unbacked_symbol(symbol), values);
     return {.value = values.front(), .expression = unbacked_symbol(symbol)};
   }
@@ -255,7 +300,7 @@ class SymbolicMeta {
   /// The values in all runs and the unbacked symbol of each data-dependent size, by
   /// `DataDependentSize::origin`.
   std::map<std::string, std::pair<std::vector<int64_t>, Size>> origins_;
-  int num_unbacked_ = 0;
+  std::map<std::string, std::vector<int64_t>> unbacked_;  // values of the symbol in all runs
 };
 
 }  // namespace

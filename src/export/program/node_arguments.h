@@ -4,11 +4,16 @@
 
 #include <c10/util/Exception.h>
 
+#include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace attend::program {
+
+/// Argument `end` of a slice to the end of the dimension.
+inline constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 
 /// Returns an argument, or nullptr if the node has no argument of this name and type.
 template <typename T>

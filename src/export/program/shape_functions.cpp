@@ -5,10 +5,12 @@
 #include "export/program/unknown_dimensions.h"
 #include "pt2/program/target.h"
 
+#include <c10/core/WrapDimMinimal.h>
+
 #include <algorithm>
 #include <cstdint>
-#include <limits>
 #include <optional>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -16,8 +18,6 @@ namespace attend::program {
 namespace {
 
 using Ints = std::vector<ValueOrSymbol<int64_t>>;
-
-constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 
 /// Arguments of a convolution or pooling operator along one dimension.
 struct Window {
@@ -70,7 +70,7 @@ class ShapeFunction {
     const auto start = number("start");
     const auto end = number("end");
     std::optional<Size> length;
-    if (!start || !end) {  // a SymInt, which is computed from the size: it needs no clamping
+    if (!start || !end) {  // Only `decompose` adds SymInts. They are within the dimension.
       length = bound("end", size) - bound("start", size);
     } else if (*start >= 0) {
       const auto last = *end >= 0 ? at_most(size, *end) : size + Size{*end};
@@ -116,8 +116,8 @@ class ShapeFunction {
     const auto parts = names_in(node_.outputs.front());
     const auto last = static_cast<int64_t>(parts.size()) - 1;
     for (const auto& name : parts) {
-      add(TensorName{name}, dimension,
-          name == parts.back() && last > 0 ? size - part * Size{last} : part);
+      const auto rest = chunks == 2 ? floor_div(size, 2) : size - part * Size{last};
+      add(TensorName{name}, dimension, name == parts.back() && last > 0 ? rest : part);
     }
   }
 
@@ -195,8 +195,8 @@ class ShapeFunction {
   }
 
   std::size_t dim(const std::vector<Size>& sizes, std::string_view argument) const {
-    const auto dimension = required_argument<int64_t>(node_, argument);
-    return static_cast<std::size_t>(dimension) + (dimension < 0 ? sizes.size() : 0);
+    return static_cast<std::size_t>(c10::maybe_wrap_dim(required_argument<int64_t>(node_, argument),
+                                                        static_cast<int64_t>(sizes.size())));
   }
 
   /// Returns an element of a list. A list of one element is used for all dimensions. Returns
@@ -211,7 +211,8 @@ class ShapeFunction {
   std::optional<int64_t> number(std::string_view argument) const {
     if (find_argument<SymbolName>(node_, argument) != nullptr) return std::nullopt;
     const auto* given = find_argument<int64_t>(node_, argument);
-    return given != nullptr ? *given : argument == "end" ? kEnd : 0;
+    if (given == nullptr) return argument == "end" ? kEnd : 0;
+    return std::max(*given, -kEnd);  // so that the number can be negated
   }
 
   Size bound(std::string_view argument, const Size& size) const {
@@ -230,7 +231,11 @@ class ShapeFunction {
 }  // namespace
 
 ShapeFunctionResult shape_function(const Node& node, const ExportedProgram& program) {
-  return ShapeFunction(node, program).run();
+  try {
+    return ShapeFunction(node, program).run();
+  } catch (const std::overflow_error&) {  // an argument such as an end of -2^63 + 1
+    return {};
+  }
 }
 
 }  // namespace attend::program

@@ -13,12 +13,12 @@ namespace attend::program {
 /// Sizes by name of the tensor that has the size, and index of the dimension.
 using ShapeFunctionResult = std::map<std::pair<std::string, std::size_t>, Size>;
 
-/// Returns those sizes of a node's outputs that are floor divisions or clamped sizes by the
-/// definition of the operator: slices, `unfold`, `tensor_split`, `chunk`, and convolutions and
-/// pooling with a stride. `SymbolicShapes` finds such expressions from a limited number of sizes,
-/// so that a wrong number in an expression may remain unnoticed; the definition has the right
-/// numbers at all sizes. The sizes of the node's inputs must be in `program.tensors` and
-/// `program.sym_ints`.
+/// Computes sizes of a node's outputs from the definition of the operator: slice, `unfold`,
+/// `tensor_split`, `chunk`, convolution and pooling. Returns only sizes that contain FloorDiv, Min
+/// or Max. `SymbolicShapes` finds the others. `SymbolicShapes` also finds FloorDiv, Min and Max,
+/// but only from the sizes in some runs, so that a number in the expression may be wrong at other
+/// sizes. Returns {} if the size of an input is unknown. The sizes of the inputs must be in
+/// `program.tensors` and `program.sym_ints`.
 ATTEND_API ShapeFunctionResult shape_function(const Node& node, const ExportedProgram& program);
 
 }  // namespace attend::program

@@ -191,7 +191,8 @@ Size operator-(const Size& a, const Size& b) {
     terms.erase(term);
     const auto rest = fmt::format("{}", fmt::join(terms, ", "));
     if (terms.size() > 1) return {a.value - b.value, "Add(" + rest + ")"};
-    return {a.value - b.value, integer_in(rest) ? "" : rest};
+    const auto integer = integer_in(rest);
+    return integer ? Size{*integer} : Size{a.value - b.value, rest};
   }
   return a + b * Size{-1};
 }

@@ -343,10 +343,10 @@ SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
 }
 
 void SymbolicShapes::add(const std::string& expression, const RunValues& values) {
-  const auto known = found_.find(values);
-  if (is_constant(values) || (known != found_.end() && known->second == expression)) return;
+  auto& found = found_[values];
+  if (found || is_constant(values)) return;
+  found = expression;
   variables_.push_back({expression, values});
-  found_[values] = expression;
 }
 
 std::optional<Size> SymbolicShapes::find(const RunValues& values) {

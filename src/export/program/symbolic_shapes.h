@@ -33,7 +33,8 @@ class ATTEND_API SymbolicShapes {
   std::optional<Size> find(const std::vector<int64_t>& values);
 
   /// Adds an expression whose value in run i is `values[i]`. For these values, `find` returns this
-  /// expression. Expressions found later may contain it.
+  /// expression, unless another expression with these values is known. Expressions found later may
+  /// contain it.
   void add(const std::string& expression, const std::vector<int64_t>& values);
 
   /// A variable of the polynomials.

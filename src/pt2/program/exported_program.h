@@ -32,9 +32,9 @@ struct TensorMeta {
   bool requires_grad = false;
   Device device;
   int64_t layout = 0;  ///< value of the schema's enum Layout
-  /// This field is not in the schema. True if the tensor is contiguous at all sizes of the dynamic
-  /// dimensions. False if the tensor is not contiguous at any of these sizes. Nullopt in all other
-  /// cases, and if it is unknown whether the tensor is contiguous.
+  /// This field is not in the schema. True if the tensor is contiguous in all runs of the exporter.
+  /// False if the tensor is not contiguous in any of these runs. Nullopt in all other cases, and if
+  /// it is unknown whether the tensor is contiguous.
   std::optional<bool> is_contiguous = {};
 };
 
