@@ -4,7 +4,7 @@
 //     bench_long_attention [LENGTH...]        default: 1024 2048 4096 8192
 //
 // Batch size 1, width 512, 8 heads, float32. Memory is the peak memory of the tensors allocated
-// during the call.
+// during the measured passes.
 #include "attend/nn/alibi.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/relative_bias.h"

@@ -39,5 +39,5 @@ message(STATUS "LibTorch ${Torch_VERSION}: ${Torch_DIR}")
 if(ATTEND_BUILD_TESTS AND NOT EXISTS "${ATTEND_PYTHON}")
   attend_run_find_torch(found --python)
   set(ATTEND_PYTHON "${found}"
-      CACHE FILEPATH "Python with torch, for the tests that need it; they are skipped if this is empty" FORCE)
+      CACHE FILEPATH "Python with torch; if empty, the tests that need torch are skipped" FORCE)
 endif()

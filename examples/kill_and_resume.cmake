@@ -1,7 +1,7 @@
-# Trains with PROGRAM in two subfolders of FOLDER. In the first, training is not interrupted. In the
-# second, PROGRAM is killed after step 25 and started again. Both subfolders must then contain the
-# same weights and the same exported model, byte for byte. If PROGRAM is started again after
-# training has finished, it must not train again, but export the same model again.
+# Trains with PROGRAM in two subfolders of FOLDER. In FOLDER/whole, training is not interrupted. In
+# FOLDER/killed, PROGRAM is killed after step 25 and started again. Both subfolders must then
+# contain the same weights and the same exported model, byte for byte. If PROGRAM is started again
+# after training has finished, it must not train again, but export the same model again.
 file(REMOVE_RECURSE ${FOLDER})
 function(run expected)
   execute_process(COMMAND ${PROGRAM} ${ARGN} OUTPUT_VARIABLE output RESULT_VARIABLE status)

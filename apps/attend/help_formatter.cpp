@@ -13,8 +13,8 @@ namespace {
 constexpr std::size_t kNameWidth = 30;  ///< width of the column of names, including kIndent
 constexpr std::size_t kIndent = 2;
 
-/// Returns the sort key of an option group: the index in kOrder of the name with which `group`
-/// starts ("Model" for "Model, size"). Other groups come last.
+/// Returns the sort key of an option group: the index of the name in kOrder that is a prefix of
+/// `group` ("Model" is a prefix of "Model, size"). Groups without such a name come last.
 std::size_t rank_of_group(const std::string& group) {
   constexpr std::array<std::string_view, 8> kOrder{"Prompt", "Sampling", "Search",   "Task",
                                                    "Data",   "Model",    "Training", "Output"};

@@ -98,7 +98,7 @@ InspectReport inspect(const InspectArguments& arguments) {
 std::string totals_text(const TensorTotals& totals) {
   const auto count = [](int64_t number) { return count_text(static_cast<double>(number)); };
   const auto bytes = bytes_text(static_cast<double>(totals.bytes));
-  // True if the file does not record which tensors are parameters, as in safetensors files.
+  // Safetensors files do not record which tensors are parameters.
   if (totals.trainable + totals.frozen + totals.buffers == 0) {
     return report_line("total", fmt::format("{} elements in {} tensors, {}", count(totals.elements),
                                             totals.tensors, bytes));

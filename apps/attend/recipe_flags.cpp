@@ -89,7 +89,7 @@ struct AddFlag {
   Setters& given;
 
   CLI::Option* operator()(std::monostate) const {
-    throw std::logic_error(std::string("no kind of model has a value ") + field.key);
+    throw std::logic_error(std::string("no kind of model has the option ") + field.key);
   }
 
   template <typename T>

@@ -16,7 +16,8 @@ std::vector<std::filesystem::path> shipped_recipes();
 std::vector<std::string> names_of_shipped_recipes();
 
 /// Returns the path of the recipe `name_or_path`, which is a path or the name of a shipped recipe.
-/// Throws InputError with the most similar name if there is no such recipe.
+/// A path with a file extension is returned even if the file does not exist. Otherwise, throws
+/// InputError with the most similar name if there is no such recipe.
 std::filesystem::path find_recipe(const std::string& name_or_path);
 
 }  // namespace attend::app

@@ -27,8 +27,8 @@ void check_has_best_weights(const train::RunDirectory& run) {
     return;
   run.recipe();  // throws a more specific error, for example for a custom module
   throw InputError(fmt::format(
-      "{0}: no best weights: training stopped before the first evaluation; resume with attend "
-      "train --resume {0}, or use --weights last",
+      "{0}: no best weights: the run has no evaluation with a finite validation loss yet; resume "
+      "with attend train --resume {0}, or use --weights last",
       run.path().string()));
 }
 

@@ -28,8 +28,8 @@ bool flush_output();
 /// Returns true if standard error is a terminal that can rewrite a line (TERM is not "dumb").
 bool error_is_terminal();
 
-/// Columns of the terminal of a stream (STDOUT_FILENO, STDERR_FILENO): the terminal's own size,
-/// else $COLUMNS, else 80.
+/// Returns the number of columns of the terminal of `stream` (STDOUT_FILENO or STDERR_FILENO). If
+/// the number is unknown, for example because the stream is a pipe, returns $COLUMNS, else 80.
 int terminal_width(int stream);
 
 /// Returns true if the environment variable NO_COLOR is unset or empty; see no-color.org.

@@ -9,7 +9,7 @@ TokenStream::TokenStream(Decode decode, std::optional<int64_t> previous,
     : decode_(std::move(decode)), previous_(previous), stream_(stops), print_(std::move(print)) {}
 
 bool TokenStream::add(int64_t token) {
-  // Decodes the previous token too, since the space between two words is part of neither token.
+  // Decodes the previous token too: the space between two words appears only if both are decoded.
   const auto text = previous_ ? decode_({*previous_, token}).substr(decode_({*previous_}).size())
                               : decode_({token});
   previous_ = token;

@@ -95,7 +95,7 @@ class Training {
   train::TrainResult train() {
     const StopSignal stop;
     const auto& resumed = run_.resumed_state();
-    // Printed by a background thread, so that a paused terminal does not block training.
+    // A background thread prints the progress, so that a paused terminal does not block training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
         run_.recipe().training.max_steps, resumed.best ? resumed.best->loss : INFINITY)});
     return run_.train({&terminal}, [] { return StopSignal::received() != 0; });

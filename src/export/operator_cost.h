@@ -12,9 +12,9 @@ namespace attend {
 
 /// Cost of a forward pass.
 struct OperatorCost {
-  /// Memory of the largest tensor that an operator returned, in bytes. The code that runs the
-  /// forward pass sets `bytes` to the memory of all inputs together, or of all inputs and outputs
-  /// together, if this number is larger.
+  /// Memory of the largest tensor that an operator returned, in bytes. After the forward pass, the
+  /// caller compares this number with the total memory of the inputs (in `verify`, of the inputs
+  /// and outputs), and sets `bytes` to the larger number.
   int64_t bytes = 0;
   /// Sum of the numbers of elements of all tensors that operators returned. Includes the operators
   /// that other operators call.

@@ -39,8 +39,8 @@ class Pickle {
     std::vector<Index> items = {};
   };
 
-  /// Parses `bytes`, which must outlive this object. Throws InputError if they are not a pickle or
-  /// contain an opcode that LibTorch does not write.
+  /// Parses `bytes`, which must outlive this object. Throws InputError if `bytes` is not a valid
+  /// pickle of protocol 2, or contains an opcode that LibTorch does not write.
   explicit Pickle(std::string_view bytes);
 
   const Value& root() const { return values_[root_]; }

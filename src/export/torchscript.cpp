@@ -168,8 +168,8 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
   define_methods(scripted, methods);
 
   guard.restore();
-  // The module is saved to memory, since save(file) would name the archive's root folder after the
-  // file, so that the content of the file would depend on the file's name.
+  // The module is saved to memory. save(file) would name the archive's root folder after the file,
+  // and the content of the file would then depend on its name.
   std::stringstream bytes;
   scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
   auto file = jit::load(bytes);

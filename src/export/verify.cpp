@@ -181,7 +181,8 @@ class Verification {
   }
 
   /// Runs trials at growing sizes of one dimension, until a limit of memory or time is reached. The
-  /// others have the example's sizes or, beyond a limit of memory, their smallest sizes.
+  /// other dimensions have the example's sizes or, if a trial would then exceed a limit, their
+  /// smallest sizes.
   void run_growing_sizes(std::size_t index) {
     const auto& dimension = dimensions_[index];
     constexpr auto kUnlimited = std::numeric_limits<int64_t>::max();
@@ -202,9 +203,9 @@ class Verification {
     }
   }
 
-  /// Runs trials in which one dimension has a size from `list` and the others have the example's
-  /// sizes or, beyond a limit of `run_if_affordable`, their smallest sizes. Trials of different
-  /// dimensions alternate.
+  /// Runs trials in which one dimension has a size from `list`. The other dimensions have the
+  /// example's sizes or, if `run_if_affordable` omits that trial, their smallest sizes. Trials of
+  /// different dimensions alternate.
   void run_one_by_one(std::vector<int64_t> TrialSizes::*list) {
     std::size_t count = 0;
     for (const auto& sizes : trial_sizes_) count = std::max(count, (sizes.*list).size());

@@ -90,8 +90,10 @@ uint64_t header_length(std::string_view start, uint64_t file_bytes) {
   }
   const auto length = stated_header_length(start);
   if (length > std::min(kMaxHeaderBytes, file_bytes - kLengthBytes)) {
-    fail(fmt::format("header length {} exceeds the file size {} or the limit of 100 MB", length,
-                     file_bytes));
+    fail(
+        fmt::format("header length {} exceeds the remaining {} bytes of the file or the limit of "
+                    "100 MB",
+                    length, file_bytes - kLengthBytes));
   }
   return length;
 }

@@ -115,8 +115,8 @@ bool train(const char* text, std::size_t size, int vocab_size, BytesSink model,
          {"eos_id", "-1"},
          {"max_sentence_length", std::to_string(kLongestSentence)},
          {"train_extremely_large_corpus", is_large ? "true" : "false"},
-         // With several threads, the order of summation would vary between runs, and with it the
-         // trained model.
+         // With several threads, the order of summation would vary between runs, and the trained
+         // models would differ.
          {"num_threads", "1"},
          {"minloglevel", "4"}},
         &sentences, &bytes);

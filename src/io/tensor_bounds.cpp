@@ -13,7 +13,8 @@ int64_t checked_num_elements(const std::vector<int64_t>& sizes, const std::vecto
                              int64_t offset, int64_t available) {
   const auto fail = [&](const char* reason) {
     throw InputError(fmt::format(
-        "{} elements are too few for a tensor of shape ({}), strides ({}) and offset {}{}",
+        "a storage of {} elements cannot contain a tensor of shape ({}), strides ({}) and offset "
+        "{}{}",
         available, fmt::join(sizes, ", "), fmt::join(strides, ", "), offset, reason));
   };
   const auto is_negative = [](int64_t number) { return number < 0; };

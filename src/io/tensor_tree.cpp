@@ -21,7 +21,7 @@ bool is_number(const std::string& name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Compares nodes whose names are numbers by these numbers, so that 2 is less than 10.
+/// Compares two nodes by their names, which must be numbers. 2 is less than 10.
 bool is_less(const TensorTree& a, const TensorTree& b) {
   return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
 }

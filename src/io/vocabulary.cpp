@@ -99,7 +99,10 @@ Vocabulary Vocabulary::from_json(std::string_view json) {
       throw InputError(
           fmt::format("unknown tokenizer '{}', expected character or word", printable(name)));
     }
-    if (parsed.size() != 2) throw InputError("expected only the keys 'tokenizer' and 'tokens'");
+    if (parsed.size() != 2) {
+      throw InputError(
+          fmt::format("expected 2 keys, 'tokenizer' and 'tokens', found {} keys", parsed.size()));
+    }
     return {*kind, parsed.at("tokens").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("not a vocabulary file: {}", error.what()));

@@ -81,7 +81,7 @@ def predict(self, tokens: Tensor, key_mask: Optional[Tensor] = None) -> Tensor:
     return self.forward_padded(tokens, key_mask).argmax(-1)
 )";
 
-/// Replaces the names of sizes in the source by their values.
+/// Replaces the names LAYERS, KV_HEADS etc. in the source by the values in `sizes`.
 std::string fill_in(std::string source, const CacheSizes& sizes) {
   const std::vector<std::pair<std::string, int64_t>> numbers{
       {"LAYERS", sizes.num_layers}, {"KV_HEADS", sizes.num_kv_heads},

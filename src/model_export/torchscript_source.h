@@ -5,7 +5,8 @@
 
 namespace attend {
 
-/// Sizes of the past_key_values cache and of the context of `generate`.
+/// Values that are inserted into the source of `generate`: sizes of the past_key_values cache and
+/// limits of the context.
 struct CacheSizes {
   int64_t num_layers = 0;
   int64_t num_kv_heads = 0;

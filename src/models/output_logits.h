@@ -15,7 +15,8 @@ void check_logit_options(const Config& config) {
                     config.logit_scale, ") must be finite and not 0");
   TORCH_CHECK_VALUE(
       std::isfinite(config.final_logit_soft_cap) && config.final_logit_soft_cap >= 0.0,
-      "final_logit_soft_cap (", config.final_logit_soft_cap, ") must be positive, or 0 for none");
+      "final_logit_soft_cap (", config.final_logit_soft_cap,
+      ") must be positive and finite, or 0 for none");
 }
 
 /// Returns the logits (..., T, V) of hidden states (..., T, E): projected with `weight` (V, E),

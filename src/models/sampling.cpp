@@ -75,8 +75,8 @@ torch::Tensor keep_min_p(const torch::Tensor& logits, double p) {
 int64_t sample(const torch::Tensor& logits, const SamplingOptions& options,
                at::IntArrayRef previous, const std::optional<torch::Generator>& generator) {
   check_sampling(options);
-  TORCH_CHECK_VALUE(logits.dim() == 1 && logits.size(0) > 0, "logits must have shape (V), found ",
-                    logits.sizes());
+  TORCH_CHECK_VALUE(logits.dim() == 1 && logits.size(0) > 0,
+                    "logits must have shape (V) with V >= 1, found ", logits.sizes());
   // Computed in float64, so that rounding errors of the cumulative sum stay below the smallest
   // probabilities.
   auto filtered = penalize_repetition(logits.to(torch::kCPU, torch::kDouble), previous,

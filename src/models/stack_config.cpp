@@ -177,7 +177,7 @@ void check_config(const StackConfig& config) {
   check_windows(config);
   TORCH_CHECK_VALUE(std::isfinite(config.attention_scale) && config.attention_scale >= 0,
                     "attention_scale (", config.attention_scale,
-                    ") must be positive, or 0 for 1/sqrt(head_dim)");
+                    ") must be positive and finite, or 0 for 1/sqrt(head_dim)");
   check_dependent_fields(
       "positions is rotary", config.positions == PositionScheme::rotary, config,
       {{"rotary_theta", &StackConfig::rotary_theta},

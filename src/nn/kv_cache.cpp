@@ -249,7 +249,7 @@ void KvCache::check_match(const torch::Tensor& cached, const torch::Tensor& adde
 }
 
 /// Writes `added` (B, G, T, D) to the slots of the last `extend` and returns the used slots of
-/// `cached`, (B, G, S, D). If `added` has no batch dimension, neither has the result.
+/// `cached`, (B, G, S, D). The result has a batch dimension only if `added` has one.
 torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) const {
   if (cached.scalar_type() != added.scalar_type()) {  // only under autocast
     const c10::InferenceMode no_inference_mode(false);

@@ -27,8 +27,7 @@ PreviousKeys previous_in_order(const AttentionContext& context) {
   return previous;
 }
 
-/// Returns the previous keys in a cache whose sequences differ in length or that has overwritten
-/// tokens.
+/// Returns the previous keys of the keys in a cache that is not aligned; see `KvCache::is_aligned`.
 PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto& mask = context.args.key_mask;
   // Masked keys get position -2, which differs from all values of `wanted`.

@@ -21,8 +21,8 @@ torch::Tensor repeat_heads(const torch::Tensor& x, const torch::Tensor& query) {
   return x.repeat_interleave(query.size(-3) / x.size(-3), -3);
 }
 
-/// Softmax of `scores` (..., H, T, S) over the keys and the head's sink; the sink's weight is
-/// dropped.
+/// Softmax of `scores` (..., H, T, S) over the keys and the head's sink. The result does not
+/// contain the sink's weight.
 torch::Tensor softmax_with_sinks(const torch::Tensor& scores, const torch::Tensor& sinks) {
   const auto zeros = scores.narrow(-1, 0, 0).sum(-1, /*keepdim=*/true);          // (..., H, T, 1)
   const auto sink = zeros + sinks.to(scores.scalar_type()).reshape({-1, 1, 1});  // (..., H, T, 1)

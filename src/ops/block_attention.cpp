@@ -60,7 +60,7 @@ struct BlockAttention : torch::CustomClassHolder {
   ScoreOptions options;        // without sinks, which BlockInputs contains
   int64_t rows = 0;            // number of queries per block
   bool may_mask_rows = false;  // the mask may have fully masked rows
-  RngState rng;                // state before dropout; empty = no dropout
+  RngState rng;                // states before dropout, for the backward pass; empty = not needed
 
   /// Returns the sum of masks and bias for each offset (key position - query position), of shape
   /// (H, S + T - 1) or (1, S + T - 1). Returns an undefined tensor if the call has no mask and no
@@ -254,8 +254,8 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
   if (query.size(-2) < (windowed ? limits.min_queries_with_window : limits.min_queries))
     return false;
   // `checkpoint` runs the forward pass without gradients, and again with gradients. Both passes
-  // must draw the same random numbers for dropout, so either both or neither must be computed in
-  // blocks. Therefore, the decision does not depend on GradMode. With dropout, every float mask
+  // must draw the same random numbers for dropout, so this function must return the same result in
+  // both passes. Therefore, the result does not depend on GradMode. With dropout, every float mask
   // counts as learned: a mask computed from parameters requires a gradient only in the second pass.
   const bool may_be_learned =
       args.mask.defined() &&
@@ -264,7 +264,8 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
       (has_offset_bias && args.positions.defined())) {
     return false;
   }
-  // Blocks save nothing if the fused kernel needs neither a mask nor the weights.
+  // Attention in blocks needs less memory or time only if, without blocks, a bias, a mask or the
+  // weights of all (T, S) pairs would be stored.
   return has_offset_bias || needs_mask(query, key, args, options) ||
          computes_weights(args, options) || kernel_stores_weights(query, key, value, options);
 }

@@ -14,24 +14,24 @@ namespace attend {
 /// Thresholds and block size of attention in blocks. Tests lower these numbers.
 struct BlockLimits {
   /// Minimum number of queries if the sliding window is smaller than half the number of keys.
-  /// Blocks then save time.
+  /// Attention in blocks is then faster.
   int64_t min_queries_with_window = 512;
-  int64_t min_queries = 2048;  ///< minimum for all other calls; blocks then save memory
+  int64_t min_queries = 2048;  ///< minimum for all other calls; blocks then need less memory
   int64_t rows = 0;            ///< queries per block; 0 = depends on the call
 };
 
 /// Returns the thresholds and the block size of this thread, which tests may change.
 ATTEND_API BlockLimits& block_limits();
 
-/// Returns whether `attend_in_blocks` saves time or memory and supports the call.
-/// `has_offset_bias`: the call has a bias, such as ALiBi, that depends only on the offset (key
-/// position - query position).
+/// Returns whether `attend_in_blocks` supports the call and needs less time or memory than
+/// attention without blocks. `has_offset_bias`: true if the call has a bias, such as ALiBi, that
+/// depends only on the offset (key position - query position).
 ATTEND_API bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
                                    const torch::Tensor& value, const AttentionArgs& args,
                                    const ScoreOptions& options, bool has_offset_bias);
 
-/// Returns all offsets (key position - query position) in ascending order, shape (S + T - 1), of
-/// the queries (..., T, D) and keys (..., S, D) without explicit positions.
+/// Returns all offsets (key position - query position) of `query` (..., T, D) and `key` (..., S, D)
+/// in ascending order, shape (S + T - 1). The last query has the position of the last key.
 ATTEND_API torch::Tensor all_offsets(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Returns the output (..., T, Dv) of attention, computed in blocks of queries. Supports the calls

@@ -23,8 +23,8 @@ struct ThrowInBackward : torch::autograd::Function<ThrowInBackward> {
   }
 };
 
-/// Hook of the backward function of a fused kernel. With this hook, double backward, i.e. a
-/// backward pass through the gradients that the function returns (create_graph = true), throws.
+/// Post-hook of the backward function of a fused kernel. If the gradients that this function
+/// returns require a gradient (create_graph = true), makes a backward pass through them throw.
 struct ForbidDoubleBackward : torch::autograd::FunctionPostHook {
   variable_list operator()(const variable_list& gradients, const variable_list&) override {
     auto result = gradients;

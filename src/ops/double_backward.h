@@ -4,8 +4,8 @@
 
 namespace attend {
 
-/// If a fused kernel computed `output`, a result of `scaled_dot_product_attention`, makes double
-/// backward through `output` throw c10::NotImplementedError. The message says what to do.
+/// Makes double backward through `output` throw c10::NotImplementedError if `output`, a result of
+/// `scaled_dot_product_attention`, was computed by a fused kernel. The message says what to do.
 void forbid_double_backward(const torch::Tensor& output);
 
 /// Advice at the end of error messages about double backward.

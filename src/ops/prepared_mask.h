@@ -59,8 +59,8 @@ AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Ten
 /// Otherwise returns `x`.
 torch::Tensor cast_for_kernel(const torch::Tensor& x);
 
-/// Computes attention of inputs that `check_attention` accepts. Uses `attend_in_blocks` if that
-/// saves time or memory.
+/// Computes attention of inputs that `check_attention` accepts. Uses `attend_in_blocks` if
+/// `computes_in_blocks` returns true.
 AttentionOutput checked_attention(const torch::Tensor& query, const torch::Tensor& key,
                                   const torch::Tensor& value, const AttentionArgs& args,
                                   const ScoreOptions& options, bool self_attention);

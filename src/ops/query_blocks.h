@@ -9,7 +9,8 @@
 
 namespace attend {
 
-/// A block of queries and a range of keys that contains all keys that these queries may attend to.
+/// A range of queries and a range of keys. The range of keys contains all keys that the queries may
+/// attend to.
 struct QueryBlock {
   int64_t row;   ///< index of the first query
   int64_t rows;  ///< number of queries

@@ -5,8 +5,8 @@
 namespace attend::train {
 namespace {
 
-constexpr std::size_t kMaxPending =
-    1;  // a new call waits until at most this many calls are pending
+// A new call waits until at most this many earlier calls are pending or running.
+constexpr std::size_t kMaxPending = 1;
 
 }  // namespace
 

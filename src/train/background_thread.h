@@ -13,9 +13,9 @@ namespace attend::train {
 /// exception of a function for `rethrow` and continues with the next function.
 class BackgroundThread {
  public:
-  /// Starts the thread. The destructor waits for at most `timeout`, without a limit by default.
-  /// Throws std::system_error, and leaves the signal mask of the calling thread unchanged, if the
-  /// thread cannot be started.
+  /// Starts the thread. The destructor waits for at most `timeout`; by default, it waits without a
+  /// limit. Throws std::system_error, and leaves the signal mask of the calling thread unchanged,
+  /// if the thread cannot be started.
   explicit BackgroundThread(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
   /// Waits until all added functions have returned. After the timeout, detaches the thread. Does
   /// not throw.

@@ -182,7 +182,7 @@ std::vector<fs::path> CheckpointStore::newest_first() const {
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     if (is_checkpoint(entry.path().filename().string())) folders.push_back(entry.path());
   }
-  // Numeric order, since steps from 1e9 on have more than nine digits.
+  // Compares lengths before names, since a step of 1e9 or more has more than nine digits.
   std::sort(folders.begin(), folders.end(), [](const fs::path& one, const fs::path& other) {
     const auto& a = one.native();
     const auto& b = other.native();

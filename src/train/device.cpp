@@ -33,7 +33,8 @@ torch::Device resolve_device(const std::string& name) {
     throw InputError(fmt::format("device: expected auto, cpu, cuda or cuda:N, found '{}'", name));
   }
   if (device->is_cpu() || std::max<int64_t>(device->index(), 0) < gpus) return *device;
-  throw InputError(fmt::format("device: {} does not exist; number of GPUs: {}", name, gpus));
+  throw InputError(fmt::format(
+      "device: {} is not available; number of GPUs that LibTorch finds: {}", name, gpus));
 }
 
 void set_num_threads(int64_t threads) {

@@ -9,7 +9,7 @@ namespace attend::train {
 namespace {
 
 constexpr std::size_t kNeighbours = 4;  // losses on each side of a loss in the moving average
-constexpr std::size_t kMaxWorse = 10;   // stop after this many consecutive losses above the first
+constexpr std::size_t kMaxWorse = 10;   // consecutive losses above the first loss before stopping
 constexpr double kMinDecrease = 0.1;    // fraction of the first loss; a smaller decrease is noise
 
 std::vector<double> smooth(const std::vector<LearningRateStep>& steps) {
@@ -58,7 +58,7 @@ LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, Tr
   TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.num_steps >= 2,
                     "expected 0 < min_lr < max_lr and num_steps >= 2, found min_lr ", range.min_lr,
                     ", max_lr ", range.max_lr, " and num_steps ", range.num_steps);
-  // The search stops at step range.num_steps, so no evaluation takes place.
+  // The first evaluation would be at step num_steps + 1. The search stops one step earlier.
   config.max_steps = config.eval_every = range.num_steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;

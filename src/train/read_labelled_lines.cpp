@@ -116,7 +116,7 @@ class TableReader {
   int64_t begin_ = 0;  // number of the first line of the row
 };
 
-/// Indices of the columns `text` and `label`.
+/// The number of columns, and the indices of the columns `text` and `label`.
 struct Columns {
   std::size_t count, text, label;
 };

@@ -51,7 +51,7 @@ ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe
 
 /// Reads only `task` and `text` of a recipe file; the other values are taken from `base`. Used
 /// before `read_recipe`, since the task determines the `base` of `read_recipe`. Throws InputError
-/// in the same cases as `read_recipe`.
+/// if the file is missing or not TOML, for an unknown key, and if `task` or `text` is not a string.
 ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
 
 }  // namespace attend::train

@@ -50,9 +50,8 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
   const auto file = run.file(RunFiles::model);
   if (!fs::exists(file) && !fs::exists(run.file(RunFiles::summary))) {
     throw InputError(
-        fmt::format("{}: no best weights: training stopped before the first evaluation; resume the "
-                    "run, or load "
-                    "Weights::last",
+        fmt::format("{}: no best weights: the run has no evaluation with a finite validation loss "
+                    "yet; resume the run, or load Weights::last",
                     directory));
   }
   auto content = load_safetensors(file);

@@ -13,7 +13,7 @@ namespace attend::train {
 /// value is the result of `model_kind`.
 inline constexpr const char* kCustomKind = "custom";
 
-/// Returns the values of a recipe that must be the same when a run is resumed, by key.
+/// Returns, by key, the values of a recipe that must be the same when a run is resumed.
 std::map<std::string, std::string> fixed_values(const Recipe& recipe);
 
 /// True if `fixed` belongs to a run of a custom module.

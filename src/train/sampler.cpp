@@ -26,9 +26,9 @@ int64_t Sampler::below(int64_t bound) {
 }
 
 torch::Tensor Sampler::rows(int64_t count, int64_t size) {
-  TORCH_CHECK_VALUE(count > 0 && (order_.numel() == 0 || order_.numel() == count), "count (", count,
-                    ") must be positive and the same in all calls, found ", order_.numel(),
-                    " in earlier calls");
+  TORCH_CHECK_VALUE(count > 0, "count (", count, ") must be positive");
+  TORCH_CHECK_VALUE(order_.numel() == 0 || order_.numel() == count, "count (", count,
+                    ") must be the same in all calls, found ", order_.numel(), " in earlier calls");
   std::vector<torch::Tensor> parts;
   while (size > 0) {
     if (next_ == order_.size(0)) {

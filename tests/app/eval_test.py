@@ -36,7 +36,7 @@ class Eval(TextRunTest):
         expected = self.measure()["val_loss"]
         found = self.measure("--device", "cpu", "--threads", 1)["val_loss"]
         self.assertAlmostEqual(found, expected, places=5)
-        self.refuses(["eval", self.run_directory, "--device", "cuda:99"], "cuda:99 does not exist")
+        self.refuses(["eval", self.run_directory, "--device", "cuda:99"], "cuda:99 is not available")
 
     def test_short_and_unusual_texts(self):
         self.assertEqual(self.measure(self.write("two.txt", "Fü"))["val_targets"], 1)
@@ -108,7 +108,7 @@ class BestOrLast(CommandTest):
         self.addCleanup(kill, process)
         self.assertTrue(wait_for(lambda: last_step(run) > 0, process))
         kill(process)
-        self.refuses(["eval", run], "training stopped before the first evaluation", "--weights last")
+        self.refuses(["eval", run], "no evaluation with a finite validation loss yet", "--weights last")
         self.succeeds("eval", run, "--weights", "last")
 
 

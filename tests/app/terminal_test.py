@@ -183,7 +183,7 @@ class WithoutATerminal(unittest.TestCase):
         lines = without_terminal(SHOW, 400, *reports).stderr.splitlines()
         self.assertEqual([re.search(r"(\d+)/400", line).group(1) for line in lines], ["30", "60", "90"])
         self.assertRegex(lines[0], r"^step 30/400 \| train loss 1\.0000 \| .*tok/s \| eta 6:10$")
-        # No such line if there are evaluations at least every 30 seconds.
+        # If there are evaluations at least every 30 seconds, only their lines are printed.
         often = [f"{kind} {second} {second} 1" for second in range(0, 101, 20)
                  for kind in ("progress", "evaluation")]
         lines = without_terminal(SHOW, 400, *often).stderr.splitlines()

@@ -69,7 +69,7 @@ TEST(SetHints, ChoosesSizesAtWhichASliceIsNotTheWholeDimension) {
   auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
   clamp_slices(program);
   set_hints(program);
-  EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);  // at 3, 6 and 12, y is all of x
+  EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);  // with size 3, 6 or 12, y is all of x
   EXPECT_EQ(program.tensors["y"].sizes[0].value, 12);
 }
 

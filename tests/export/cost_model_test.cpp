@@ -30,7 +30,7 @@ TEST_F(CostModelTest, ReturnsKnownCosts) {
 }
 
 TEST_F(CostModelTest, InterpolatesBetweenKnownSizes) {
-  costs.add("length", 32, {.bytes = 1600, .elements = 4000});  // quadratic, linear
+  costs.add("length", 32, {.bytes = 1600, .elements = 4000});  // bytes: quadratic, elements: linear
   EXPECT_EQ(predict(2, 16).bytes, 400);
   EXPECT_EQ(predict(2, 16).elements, 2000);
 }
@@ -45,7 +45,7 @@ TEST_F(CostModelTest, AssumesQuadraticGrowthIfOnlyTheBaseIsKnown) {
 }
 
 TEST_F(CostModelTest, EstimatesTheGrowthOfBytesAndElementsSeparately) {
-  costs.add("length", 16, {.bytes = 200, .elements = 4000});  // linear, quadratic
+  costs.add("length", 16, {.bytes = 200, .elements = 4000});  // bytes: linear, elements: quadratic
   const auto predicted = predict(2, 64);
   EXPECT_THAT(predicted.bytes, AllOf(Ge(4 * 200), Lt(8 * 200)));
   EXPECT_THAT(predicted.elements, AllOf(Ge(16 * 4000), Lt(32 * 4000)));
@@ -53,7 +53,7 @@ TEST_F(CostModelTest, EstimatesTheGrowthOfBytesAndElementsSeparately) {
 
 TEST_F(CostModelTest, EstimatesTheGrowthFromTheTwoLargestSizes) {
   costs.add("length", 64, {.bytes = 1600, .elements = 1000});
-  costs.add("length", 32, {.bytes = 400, .elements = 1000});  // quadratic only from 32 to 64
+  costs.add("length", 32, {.bytes = 400, .elements = 1000});  // growth is quadratic from 32 to 64
   EXPECT_THAT(predict(2, 256).bytes, AllOf(Ge(16 * 1600), Lt(32 * 1600)));
 }
 

@@ -129,7 +129,8 @@ TEST(DataDependentSizes, DependOnInputsWrittenInPlace) {
   EXPECT_THAT(sizes_of(written), ElementsAre(kU0));
 }
 
-/// For all inputs that the exporter tries, `most` has at least 3 elements.
+/// For all inputs that the exporter tries, `most` has at least 3 elements. The expressions must be
+/// correct for fewer elements, too.
 TEST(DataDependentSizes, OfSlicesAreClamped) {
   const auto slices = [](const torch::Tensor& x) {
     const auto most = x.masked_select(x > -50);

@@ -84,8 +84,9 @@ std::vector<Step> draw_steps() {
   return steps;
 }
 
-/// An operator on sequences (B, L, D). `a` and `b` are numbers from 1 to 14 or 250, within the
-/// sizes of most dynamic dimensions. Results have at least one position.
+/// An operator on sequences (B, L, D). `a` and `b` are numbers from 1 to 14, or from 1 to 250 in
+/// graphs of long sequences. They are usually smaller than the maximum of L. Results have at least
+/// one position.
 using SequenceOperator = T (*)(T x, int64_t a, int64_t b);
 
 constexpr std::array<SequenceOperator, 29> kSequenceOperators{{
@@ -141,7 +142,8 @@ constexpr std::array<SequenceOperator, 29> kSequenceOperators{{
       return torch::avg_pool1d(padded, 1 + a % 5, 1 + b % 3).transpose(1, 2);
     },
     [](T x, int64_t, int64_t) { return x.sin() + 0.1; },
-    // Sums of positive elements: rounding errors must not decide which elements are selected.
+    // Sums of the positive elements: a rounding error can change whether an element near 0 is
+    // selected, but this hardly changes the sum.
     [](T x, int64_t, int64_t) { return x + (x.masked_select(x > 0).sum() / 10000).tanh(); },
     [](T x, int64_t, int64_t) { return x - (x.index({x > 0}).square().sum() / 10000).sin(); },
     [](T x, int64_t a, int64_t) {
@@ -201,7 +203,8 @@ std::vector<ExportCase> random_sequence_cases(int count) {
       for (const auto& [op, a, b] : steps) x = kSequenceOperators[op](x, a, b);
       return x;
     };
-    // An expression that fits the sizes of all runs, but not those of the verification, is refused.
+    // The export fails if the expression of a size is correct in all runs of the exporter, but
+    // wrong for an input of the verification.
     std::vector<std::string> allowed{"the size of dimension"};
     if (branches) allowed.emplace_back("a size was specialized");
     cases.push_back({.group = "Operator",

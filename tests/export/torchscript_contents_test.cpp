@@ -105,10 +105,10 @@ TEST_F(TorchScriptContentsTest, RejectsInvalidPickles) {
         "modules are nested deeper than 200 levels");
   // Wrong sizes. In the pickle, K\2 K\3 is the shape (2, 3) of `weight`.
   reads(replaced("(K\x02K\x03t", "(K\x02K\x04t"),
-        "data.pkl: weight: 6 elements are too few for a tensor of shape (2, 4)");
-  reads(replaced("(K\x02K\x03t", "(J\xff\xff\xff\xffK\x03t"), "are too few for a tensor");
+        "data.pkl: weight: a storage of 6 elements cannot contain a tensor of shape (2, 4)");
+  reads(replaced("(K\x02K\x03t", "(J\xff\xff\xff\xffK\x03t"), "elements cannot contain a tensor");
   const std::string huge{"\x8a\x08" + std::string(7, '\0') + "\x40"};  // 2^62
-  reads(replaced("(K\x02K\x03t", "(" + huge + huge + "t"), "are too few for a tensor");
+  reads(replaced("(K\x02K\x03t", "(" + huge + huge + "t"), "elements cannot contain a tensor");
   reads(replaced("FloatStorage", "OtherStorage"), "weight: unknown dtype");
   reads(replaced("_rebuild_tensor_v2", "_rebuild_qtensor"), "weight: expected a dense tensor");
 }

@@ -117,7 +117,8 @@ TEST_P(EachFormat, VerifiesUpToTheMaximum) {
   EXPECT_GE(report.num_verified_shapes, 20);
 }
 
-/// Tests that need much memory, for one format: all formats verify alike.
+/// Tests that need much memory. They run for only one format, because all formats are verified in
+/// the same way.
 struct OneFormat : EachFormat {};
 
 /// At the maximum sizes, the result would have 2^45 elements.
@@ -245,8 +246,8 @@ TEST_P(EachFormat, ReportsValuesReadDuringTheTrace) {
 
 int num_traced_nodes = 0;
 
-/// The hook of LibTorch's tracer is shared by all threads. There is no function that returns the
-/// hook.
+/// LibTorch's tracer calls a hook for each node. All threads share this hook. LibTorch has no
+/// function that returns the hook, so an exporter that replaced it could not restore it.
 TEST_P(EachFormat, DoesNotReplaceTheHookOfTheTracer) {
   torch::jit::tracer::setRecordSourceLocation([](torch::jit::Node*) { ++num_traced_nodes; });
   expect_error([](const auto& x) { return x * static_cast<double>(x.size(1)); }, "called from");
@@ -526,7 +527,8 @@ TEST_P(EachFormat, RejectsOnlyStateNamesThatTheFormatCannotContain) {
                                     {"\xff", {}}};
   for (const auto& [name, formats] : rules) {
     for (const bool is_module : {false, true}) {
-      if (is_module && name == std::string("0")) continue;  // "0.weight" is not a number
+      // The rule for "0" is only for parameters: the weight of a module "0" is named "0.weight".
+      if (is_module && name == std::string("0")) continue;
       torch::nn::Linear other(1, 1);
       auto weight = torch::ones({1});
       if (is_module) {

@@ -215,7 +215,8 @@ TEST_F(LanguageModelTest, InvalidLogitOptionsThrow) {
   config.logit_scale = 1.0;
   config.final_logit_soft_cap = -1.0;
   EXPECT_THAT([&] { LanguageModel model(config); },
-              throws<c10::ValueError>("final_logit_soft_cap (-1) must be positive, or 0 for none"));
+              throws<c10::ValueError>(
+                  "final_logit_soft_cap (-1) must be positive and finite, or 0 for none"));
 }
 
 }  // namespace

@@ -42,11 +42,12 @@ TEST(Sampling, FrequenciesMatchTheProbabilities) {
     torch::Tensor expected;
   };
   const std::vector<Case> cases{
-      // At temperature 0.5, the first two tokens have a total probability of at least 0.8, and the
-      // last two a probability of less than 0.1 times the first.
+      // At temperature 0.5, the first two tokens have a total probability of at least 0.8. Each of
+      // the last two tokens has less than 0.1 times the probability of the first token.
       {{.temperature = 0.5, .top_p = 0.8}, normalized({squared(0), squared(1), 0, 0, 0})},
       {{.temperature = 0.5, .min_p = 0.1}, normalized({squared(0), squared(1), squared(2), 0, 0})},
-      // With top_k = 3, two tokens have a total probability of 0.82; without top_k, it takes three.
+      // With top_k = 3, the first two tokens have a total probability of at least 0.82. Without
+      // top_k, only the first three tokens reach 0.82.
       {{.top_k = 3, .top_p = 0.82}, normalized({0.4, 0.3, 0, 0, 0})},
       {{.top_p = 0.82, .min_p = 0.3}, normalized({0.4, 0.3, 0.15, 0, 0})},
   };

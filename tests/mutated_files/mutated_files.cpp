@@ -42,8 +42,8 @@ namespace {
 using nlohmann::json;
 
 constexpr unsigned kMaxSeconds = 10;
-/// A file of n bytes may need kBytesPerByte * n + kFixedBytes bytes of memory. Files are read
-/// through a buffer of 1 MiB.
+/// Reading a file of n bytes may need at most kBytesPerByte * n + kFixedBytes bytes of memory.
+/// Files are read through a buffer of 1 MiB.
 constexpr int64_t kBytesPerByte = 10;
 constexpr int64_t kFixedBytes = int64_t{2} << 20;
 
@@ -75,7 +75,8 @@ void start() {}
 
 }  // namespace heap
 
-/// How to repeat the current mutation; printed if reading takes too long or the program crashes.
+/// Instructions to repeat the current mutation; printed if reading takes too long or the program
+/// crashes.
 std::string current_file;
 
 void print_current_file(int signal) {
@@ -103,7 +104,7 @@ class MutatedFiles : public testing::Test {
     const auto path = directory / ("mutated" + extension);
     int64_t valid = 0;
     double slowest = 0;
-    int64_t fixed_bytes = 0;  // memory beyond kBytesPerByte
+    int64_t fixed_bytes = 0;  // memory beyond kBytesPerByte * file size
     std::map<std::string, int64_t> messages;
     for (int64_t i = 0; i < count; ++i) {
       const auto seed = seed_ + static_cast<uint64_t>(i);
@@ -229,7 +230,7 @@ TEST_F(MutatedFiles, Safetensors) {
       replace_file(path, mutated_bytes(whole, random));
       return;
     }
-    // The length is that of the mutated header.
+    // The file contains the length of the mutated header, not of the original header.
     const auto text = random() % 4 == 0 ? mutated_bytes(header.dump(), random)
                                         : mutated_json(header, random).dump();
     std::string length;

@@ -59,7 +59,8 @@ uint64_t integer_at(const std::string& bytes, std::size_t at, std::size_t length
   return value;
 }
 
-/// Writes the lowest `length` bytes, little-endian, as far as `bytes` reaches.
+/// Writes the lowest `length` bytes of `value` to `bytes` at position `at`, little-endian. Omits
+/// the bytes beyond the end of `bytes`.
 void set_integer(std::string& bytes, std::size_t at, std::size_t length, uint64_t value) {
   for (std::size_t i = 0; i < length && at + i < bytes.size(); ++i) {
     bytes[at + i] = static_cast<char>(value >> (8 * i) & 0xFF);

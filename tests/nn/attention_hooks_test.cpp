@@ -23,7 +23,7 @@ struct AttentionHooks : FixedSeed, testing::TestWithParam<AttentionHookFactory> 
     return MultiheadAttentionOptions(8, 4).num_kv_heads(2).head_dim(3).add(GetParam());
   }
 
-  /// Runs the attention as both layers of a two-layer stack.
+  /// Runs a stack of two layers. Both layers are `attention`.
   static torch::Tensor run(MultiheadAttention attention, const torch::Tensor& x,
                            const AttentionArgs& args = {.causal = true}) {
     torch::Tensor first_values;

@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-/// Reference: a sink equals an additional key of zeros with the sink's logit as score bias and a
-/// value of zeros.
+/// Reference: appends one key and one value of zeros. The bias of the score of this key is the
+/// sink's logit.
 torch::Tensor attention_with_sinks_in_loops(const ProjectedHeads& heads, const torch::Tensor& bias,
                                             const torch::Tensor& logits) {
   const auto nothing = torch::zeros_like(heads.key.narrow(2, 0, 1));

@@ -23,8 +23,8 @@
 namespace attend {
 namespace {
 
-/// Until the end of the scope, autocast on the CPU computes the same operators in float32 as
-/// autocast on CUDA (only the operators that this library calls).
+/// Until the end of the scope, autocast on the CPU uses float32 for the same operators as autocast
+/// on CUDA. Includes only operators that this library calls.
 class CudaPolicyOnCpu {
  public:
   CudaPolicyOnCpu() {

@@ -98,8 +98,8 @@ TEST_F(GradientCheckpointing, LearnedMasksGetTheSameGradient) {
   }
 }
 
-// Attention in blocks, the fused kernel and explicit attention draw dropout differently, so the
-// recomputation must use the same one as the forward pass.
+// From the same seed, attention in blocks, the fused kernel and explicit attention draw different
+// dropout masks. The recomputation must therefore use the same of these three as the forward pass.
 TEST_F(GradientCheckpointing, RecomputationOfLongSequencesDropsTheSameWeights) {
   block.dropout(0.2);
   const int64_t t = 520;  // computed in blocks

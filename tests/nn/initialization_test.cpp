@@ -57,7 +57,7 @@ TEST_F(InitializationTest, Gpt2ScalesBranchOutputsAndZeroesBiases) {
     expect_normal(name, 0.02);
   }
   for (const char* name : {"0.attention.out.weight", "0.feed_forward.down.weight"}) {
-    expect_normal(name, 0.02 / 4.0);  // sqrt(2 * 8)
+    expect_normal(name, 0.02 / 4.0);  // 4 = sqrt(2 * 8)
   }
   for (const char* name : {"0.attention.qkv.bias", "0.attention.out.bias", "0.feed_forward.up.bias",
                            "0.feed_forward.down.bias"}) {
@@ -94,10 +94,10 @@ TEST_F(InitializationTest, XavierHandlesSeparateProjections) {
 TEST_F(InitializationTest, BloemMatchesLayerDefaults) {
   initialize_bloem(*module);
   for (const char* name : {"0.attention.qkv", "0.attention.out", "0.feed_forward.up"}) {
-    expect_uniform(name + std::string(".weight"), 1.0 / 8.0);  // sqrt(64)
+    expect_uniform(name + std::string(".weight"), 1.0 / 8.0);  // 8 = sqrt(64)
     expect_uniform(name + std::string(".bias"), 1.0 / 8.0);
   }
-  expect_uniform("0.feed_forward.down.weight", 1.0 / 16.0);  // sqrt(256)
+  expect_uniform("0.feed_forward.down.weight", 1.0 / 16.0);  // 16 = sqrt(256)
   expect_uniform("0.feed_forward.down.bias", 1.0 / 16.0);
   expect_normal("1.token.weight", 1.0);
   expect_normal("1.position.weight", 1.0);

@@ -52,7 +52,7 @@ TEST(RouterAuxLoss, MatchesFormulaInRandomCases) {
 TEST(RouterAuxLoss, IsOneForABalancedRouter) {
   const torch::NoGradGuard no_grad;
   auto mixture = mixture_of(4, ExpertsOptions(4).num_experts_per_tok(2));
-  // Token t is routed to experts t and t + 1.
+  // Token t is routed to experts t and (t + 1) % 4.
   mixture->router->weight.copy_(100 * (torch::eye(4) + torch::eye(4).roll(1, 0)));
   mixture(torch::eye(4).repeat({3, 1, 1}));
   EXPECT_NEAR(mixture->aux_loss.item<double>(), 1.0, 1e-6);

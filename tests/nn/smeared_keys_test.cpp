@@ -13,8 +13,7 @@
 namespace attend {
 namespace {
 
-/// Reference: mixes each key with the previous one. `joined` (B, S): true = mix with the previous
-/// key.
+/// Reference: mixes a key with the previous key where `joined` (B, S) is true.
 torch::Tensor smeared(const torch::Tensor& key, const torch::Tensor& logits,
                       const std::vector<std::vector<bool>>& joined) {
   auto result = key.clone();  // (B, H, S, D)

@@ -105,7 +105,7 @@ TEST(FullyMaskedRowsSearch, RunsOnlyIfTheMaskCanHaveSuchRows) {
   const auto of_tokens = torch::tensor({{0, 0, 1}, {0, 1, 1}});
   const auto search = [&](const torch::Tensor& query, const torch::Tensor& key, AttentionArgs args,
                           const ScoreOptions& options = {}) {
-    args.need_weights = true;  // no fused kernel, which would apply a causal mask itself
+    args.need_weights = true;  // disables the fused kernel, which applies causal masks itself
     return count_searches([&] { attend::dot_product_attention(query, key, key, args, options); });
   };
   EXPECT_EQ(search(x, x, {}), 0);

@@ -1,4 +1,5 @@
-// Computes cases of scaled_dot_product_attention and MultiheadAttention with attend.
+// Computes the results of attend for the cases of scaled_dot_product_attention and
+// MultiheadAttention.
 #include "parity/case.h"
 #include "parity/module_inputs.h"
 

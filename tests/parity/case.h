@@ -51,7 +51,7 @@ TensorsByName renamed(const Case& a_case, const TensorsByName& pytorch_name);
 /// the names do not match.
 void copy_parameters(const Case& a_case, torch::nn::Module& module);
 
-// Each function computes cases of one kind with attend.
+// Each function computes the results of attend for a case of one kind.
 Computed run_sdpa(const Case& a_case);
 Computed run_mha(const Case& a_case);
 Computed run_encoder(const Case& a_case);

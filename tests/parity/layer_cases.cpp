@@ -1,4 +1,5 @@
-// Computes cases of TransformerEncoderLayer, TransformerDecoderLayer and RMSNorm with attend.
+// Computes the results of attend for the cases of TransformerEncoderLayer, TransformerDecoderLayer
+// and RMSNorm.
 #include "attend/nn/decoder_block.h"
 #include "attend/nn/norms.h"
 #include "attend/nn/transformer_block.h"

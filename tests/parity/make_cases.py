@@ -76,7 +76,7 @@ class Case:
         return module
 
     def rounding(self, exact):
-        """Returns the largest absolute or relative difference from the same case in float64."""
+        """Returns the largest |difference| / max(1, |exact value|) from the same case in float64."""
         computed = [name for name in self.tensors if name.startswith(("output.", "grad."))]
         return max(((self.tensors[name] - exact.tensors[name]).abs()
                     / exact.tensors[name].abs().clamp(min=1)).max().item() for name in computed)
@@ -106,8 +106,8 @@ def allowed(shape, open_key=None):
 
 
 def float_mask(case, name, may_attend):
-    """Draws a float mask, in half of the cases with -infinity where not `may_attend`; sometimes with a
-    gradient, which selects other kernels."""
+    """Draws a float mask. In half of the cases, it is -infinity where `may_attend` is false. In half
+    of the cases, it requires a gradient, which selects other kernels."""
     mask = case.normal(*may_attend.shape)
     if case.choose(f"{name}_forbids", True, False):
         mask = mask.masked_fill(~may_attend, -torch.inf)
@@ -198,7 +198,7 @@ def draw_shape(case):
 def mha(case):
     batch, heads, width = draw_shape(case)
     queries, keys = random.randint(1, 5), random.randint(1, 5)
-    inputs = case.choose("inputs", "self", "memory", "three")  # number of different input sequences
+    inputs = case.choose("inputs", "self", "memory", "three")  # 1, 2 or 3 different input sequences
     key_width = value_width = width
     if inputs == "self":
         keys = queries

@@ -1,5 +1,6 @@
-// Compares 50 steps of each optimizer with PyTorch in Python, for the same gradients and learning
-// rates. MatchesGoldens needs no Python. parity_test.py creates new cases and runs MatchesNewCases.
+// Compares 50 steps of each optimizer with the results of PyTorch in Python, for the same gradients
+// and learning rates. The test MatchesGoldens reads stored results and needs no Python.
+// parity_test.py creates new cases and runs the test MatchesNewCases.
 #include "attend/train/optimizer.h"
 #include "parity/case.h"
 #include "support/close.h"
@@ -53,9 +54,9 @@ void apply_steps(const Case& a_case, torch::nn::Module& module, train::Optimizer
   }
 }
 
-/// `same_library`: the expected results were computed with this LibTorch on this CPU, so Muon's
-/// bfloat16 products are bit-identical. Otherwise they may be summed in another order or precision,
-/// so only `ends_near` is required.
+/// `same_library`: true if the expected results were computed with this LibTorch on this CPU.
+/// Muon's bfloat16 matrix products are then bit-identical. Otherwise, they may be summed in another
+/// order or precision, so the parameters that Muon updates must only pass `ends_near`.
 void expect_parity(const Case& a_case, bool same_library) {
   SCOPED_TRACE("case " + a_case.name + ": " + a_case.options.dump());
   const auto begin = a_case.with_prefix("begin.");

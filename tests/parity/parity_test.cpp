@@ -1,5 +1,6 @@
-// Compares outputs and all gradients with PyTorch in Python. MatchesGoldens needs no Python.
-// parity_test.py creates new cases and runs MatchesNewCases.
+// Compares outputs and all gradients with the results of PyTorch in Python. The test MatchesGoldens
+// reads stored results and needs no Python. parity_test.py creates new cases and runs the test
+// MatchesNewCases.
 #include "parity/case.h"
 #include "support/close.h"
 

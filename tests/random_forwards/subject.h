@@ -35,7 +35,8 @@ struct Subject {
   std::function<torch::Tensor(Module&, const Tensors&)> run_cached_ragged = {};
   /// As `run`, but calls each layer of the stack separately; empty if not supported.
   std::function<torch::Tensor(Module&, const Tensors&)> run_layers = {};
-  /// Appends `count` padding tokens to the inputs, hidden by a key mask; empty if not supported.
+  /// Appends `count` padding tokens to each sequence of the inputs. A key mask or causal attention
+  /// hides them from the other tokens. Empty if not supported.
   std::function<Tensors(const Tensors&, int64_t count)> pad = {};
   bool has_checkpointing = false;  ///< `make(true)` differs from `make(false)`
   bool is_discontinuous = false;   ///< see is_discontinuous in subject.cpp

@@ -1,4 +1,5 @@
-// Transformer blocks and their norm order, as in the last part of the text "Basic Self-Attention".
+// Tests of transformer blocks and their norm order, which the last part of the tutorial "Basic
+// Self-Attention" describes. Comments in quotation marks are quotations from the tutorial.
 #include "attend/nn/transformer_block.h"
 #include "support/close.h"
 #include "support/seed.h"

@@ -1,5 +1,6 @@
-// The text "Self attention": attention over fifty embedded tokens, with unscaled and scaled scores.
-// Its numbers are drawn without a seed, so the tests check properties.
+// Reproduces the tutorial "Self attention": attention over fifty embedded tokens, with unscaled and
+// scaled scores. The tutorial draws its numbers without a seed, so the tests check properties
+// instead of numbers. Comments in quotation marks are quotations from the tutorial.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/seed.h"
@@ -18,7 +19,7 @@ struct SequenceCase {
   const char* name;
   int64_t embed_dim;
   int64_t out_dim;
-  double divisor;  // of the scores
+  double divisor;  // the scores are divided by it
 
   friend std::ostream& operator<<(std::ostream& stream, const SequenceCase& self) {
     return stream << self.name;
@@ -27,7 +28,7 @@ struct SequenceCase {
 
 struct EmbeddedSequence : FixedSeed, testing::TestWithParam<SequenceCase> {
   const SequenceCase& shape = GetParam();
-  torch::NoGradGuard no_grad;  // the text uses @torch.no_grad()
+  torch::NoGradGuard no_grad;  // the tutorial uses @torch.no_grad()
   torch::Tensor x = torch::nn::Embedding(kVocabSize, shape.embed_dim)(torch::arange(kLength));
   SelfAttention attention{SelfAttentionOptions(shape.embed_dim)
                               .qk_dim(shape.out_dim)

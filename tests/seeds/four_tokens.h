@@ -4,7 +4,8 @@
 
 namespace attend::four_tokens {
 
-// Inputs printed in the text "Attention in Transformers", drawn at random without a seed.
+// The inputs that the tutorial "Attention in Transformers" prints. The tutorial draws them at
+// random without a seed.
 
 inline torch::Tensor query() {
   return torch::tensor({{-0.84255448, 1.69118479, 0.16840026, -0.33852743, -0.86381845, 0.87873148,

@@ -1,5 +1,6 @@
-// The text "Attention in Transformers" applies a NumPy class to query, key and value of shape (4,
-// 8), with and without a mask. The tests check each printed number.
+// Reproduces the tutorial "Attention in Transformers" and checks each number that the tutorial
+// prints. The tutorial computes attention in NumPy, with and without a mask. The query, the key and
+// the value have shape (4, 8).
 #include "seeds/four_tokens.h"
 
 #include "attend/ops/attention.h"
@@ -15,8 +16,8 @@ namespace attend {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// The text computes with unrounded inputs and prints 8 decimals of them. The tolerances below bound
-// the effect of this rounding on each derived number.
+// The tutorial computes with unrounded inputs and prints them with 8 decimals. The tolerances below
+// bound the effect of this rounding on each computed number.
 constexpr double kRounding = 0.5e-8;
 
 struct FourTokens : testing::Test {
@@ -139,7 +140,8 @@ TEST_F(FourTokens, MaskedWeightsAndOutputMatchForAllKindsOfMasks) {
   }
 }
 
-// The text prints no weights and outputs without a mask. The reference is computed in loops.
+// For attention without a mask, the tutorial prints neither weights nor outputs. The reference is
+// computed in loops.
 TEST_F(FourTokens, UnmaskedWeightsAndOutputMatchReference) {
   const auto expected = attention_in_loops(query, key, value);
   const auto [output, weights] =

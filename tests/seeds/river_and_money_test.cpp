@@ -1,5 +1,5 @@
-// The text "Self-Attention from First Principles": the word 'bank' in a sentence about a river and
-// in one about money. The tests check each printed number.
+// Reproduces the tutorial "Self-Attention from First Principles" and checks each number that the
+// tutorial prints. The word 'bank' occurs in a sentence about a river and in one about money.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/scores.h"
@@ -26,7 +26,8 @@ torch::Tensor finance() {
   return matrix({{0.0, 1.4, 0.0, 0.1}, {0.8, 0.8, 0.2, 0.0}, {0.0, 1.1, 0.0, 0.6}});
 }
 
-/// Sets a Linear's weight to the transpose of `right_factor`: the text computes x @ W.
+/// Sets a Linear's weight to the transpose of `right_factor`: the tutorial computes x @ W, a Linear
+/// computes x @ W^T.
 void set_weight(torch::nn::Linear& linear, const torch::Tensor& right_factor) {
   const torch::NoGradGuard no_grad;
   linear->weight.copy_(right_factor.t());

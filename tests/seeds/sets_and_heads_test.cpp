@@ -1,5 +1,5 @@
-// The text "Basic Self-Attention": attention without parameters, then queries, keys and values,
-// scaling and multiple heads. It prints no numbers; the tests check its statements.
+// Checks the statements of the tutorial "Basic Self-Attention": attention without parameters, then
+// queries, keys and values, scaling and multiple heads. The tutorial prints no numbers.
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
@@ -100,8 +100,8 @@ TEST_F(SetsAndHeads, ScalingMakesScoresIndependentOfTheWidth) {
 TEST_F(SetsAndHeads, ScalingPreventsVanishingGradients) {
   const torch::AutoGradMode with_gradient(true);
   const auto k = torch::randn({8, 1024});
-  // Returns the median over the queries of the norm of the gradient of one weight with respect to
-  // the scores.
+  // For each query, computes the gradient of one attention weight with respect to the query.
+  // Returns the median of the norms, divided by the scale, which is a factor of each gradient.
   const auto gradient = [&](std::optional<double> scale) {
     auto q = torch::randn({101, 1024}).requires_grad_();
     const AttentionArgs args{.need_weights = true};

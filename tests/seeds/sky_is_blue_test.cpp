@@ -1,5 +1,5 @@
-// The text "Self Attention - Basics": 'sky is blue', three tokens of width 2. The tests check each
-// printed number.
+// Reproduces the tutorial "Self Attention - Basics" and checks each number that the tutorial
+// prints. The sentence is 'sky is blue': three tokens of width 2.
 #include "attend/nn/self_attention.h"
 #include "support/close.h"
 #include "support/scores.h"
@@ -9,8 +9,8 @@ namespace {
 
 constexpr double kPrinted = printed_to(4);
 
-/// The sentence of the text and a module with the text's three matrices. The matrices are
-/// transposed: the text computes x @ W, a Linear computes x @ W^T.
+/// The embedded sentence and a module with the three matrices of the tutorial. The matrices are
+/// transposed: the tutorial computes x @ W, a Linear computes x @ W^T.
 struct SkyIsBlue : testing::Test {
   SkyIsBlue() {
     const torch::NoGradGuard no_grad;

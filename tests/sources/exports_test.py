@@ -1,5 +1,6 @@
-"""Checks that ATTEND_API marks every name that a header declares and a source defines, if the header is
-public or if another library, a program or a test includes it. Shared libraries export only marked names.
+"""Checks that ATTEND_API marks every name that a header declares and a source defines. Checks only
+public headers and headers that another library, a program or a test includes. Shared libraries export
+only marked names.
 
 Needs no build: python3 tests/sources/exports_test.py
 python3 tests/sources/exports_test.py --fix adds ATTEND_API where it is missing.
@@ -26,8 +27,8 @@ def blanked(text):
 
 
 def statements(code, begin):
-    """Yields (begin, end, body) for each statement from `begin` to the end of its scope: the text up to
-    `;` or `{`, and the place after that brace, or None."""
+    """Yields (begin, end, body) for each statement from `begin` to the end of the scope. code[begin:end]
+    is the text before the `;` or `{`. `body` is the place after the `{`, or None after a `;`."""
     start, depth = begin, 0
     place = begin
     while place < len(code):

@@ -43,7 +43,7 @@ PRINTS_OR_PARSES = re.compile(
 
 
 def allowed_folders(path):
-    """Returns the folders that the file `path`, relative to the root, may include; None for all."""
+    """Returns the folders whose headers the file `path`, relative to the root, may include."""
     if path.parts[0] == "apps":
         folder = "apps"
     else:

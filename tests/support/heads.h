@@ -9,8 +9,9 @@ namespace attend {
 /// Draws small random widths and head counts, with or without grouped key-value heads.
 MultiheadAttentionOptions draw_attention_options();
 
-/// Returns a float64 attention. All parameters, including the parameters of its hooks, are normal
-/// with standard deviation 0.5: the initial values would hide unused parameters.
+/// Returns a MultiheadAttention in float64. All parameters, including the parameters of its hooks,
+/// are drawn from a normal distribution with standard deviation 0.5. With the usual initial values,
+/// such as 0, a test would not detect that a parameter is not used.
 MultiheadAttention randomized_attention(const MultiheadAttentionOptions& options);
 
 /// Queries, keys and values after the projection, before any hook.

@@ -9,8 +9,8 @@
 
 namespace attend {
 
-/// Counts the bytes of tensors that this thread has allocated since the construction of the counter
-/// and not freed.
+/// Counts the bytes of tensors that this thread has allocated and not yet freed. The count begins
+/// at 0 when the object is constructed.
 class LiveBytes {
  public:
   int64_t count() const { return counter_->bytes; }

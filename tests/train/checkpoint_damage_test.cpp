@@ -56,7 +56,8 @@ TEST_P(DamagedCheckpoint, IsSkippedWithAnyBitFlipped) {
     replace_file(file_, bytes);
     SCOPED_TRACE("byte " + std::to_string(place));
     if (std::string(GetParam()) == "manifest.json") {
-      // If a checksum in the manifest is wrong, the error names the file that has that checksum.
+      // If the flipped bit is in the size or checksum of a file, the error names both this file and
+      // manifest.json. Otherwise, it names only manifest.json.
       EXPECT_THAT(store_.load_latest()->damaged, ElementsAre(HasSubstr("manifest.json")));
       EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 1);
     } else {

@@ -202,7 +202,7 @@ TEST_F(CheckpointStoreTest, DamagedCheckpointsDoNotReplaceValidOnes) {
   EXPECT_THAT(folders(), ElementsAre("step-000000004", "step-000000006"));
 }
 
-/// RAII guard: writes of this process fail beyond a file size, as on a full disk.
+/// RAII guard that limits the size of files. Writes beyond the limit fail, as on a full disk.
 class FileSizeLimit {
  public:
   explicit FileSizeLimit(rlim_t bytes) {
@@ -228,7 +228,7 @@ TEST_F(CheckpointStoreTest, FailedSaveKeepsOldCheckpoints) {
   store_.save(checkpoint_at(2));
   auto large = checkpoint_at(3);
   large.weights["weight"] = torch::zeros({100, 100});
-  // Fails before, within and after the weights.
+  // Saving fails before, while and after the weights are written.
   for (const rlim_t bytes : {0U, 20000U}) {
     const FileSizeLimit full(bytes);
     EXPECT_THROW(store_.save(large), std::runtime_error) << bytes;

@@ -8,7 +8,7 @@
 namespace attend::train {
 namespace {
 
-/// Five rows of one token; most batch sizes leave a smaller last batch.
+/// Five rows of two tokens, in batches of 3 and 2 rows. All tokens are 0.
 class FiveRows : public Task {
  public:
   const Vocabulary& tokenizer() const override { return vocabulary_; }

@@ -23,7 +23,8 @@ std::unique_ptr<Optimizer> make(OptimizerKind kind, const torch::nn::Module& mod
   return make_optimizer(module, config);
 }
 
-/// Names of the parameters with a state `key`: "momentum_buffer" of Muon, "exp_avg" of AdamW.
+/// Names of the parameters whose optimizer state contains `key`. Muon's state contains
+/// "momentum_buffer", and AdamW's state contains "exp_avg".
 std::vector<std::string> with_state(const std::string& key, Optimizer& optimizer) {
   std::vector<std::string> names;
   for (const auto& item : optimizer.state()) {

@@ -143,8 +143,8 @@ TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
 
 using SubwordRunTest = SubwordTest;
 
-/// Replaces the tokenizer in the run directory by another tokenizer, which must then be used. A
-/// tokenizer that is trained again on the text would differ from it.
+/// Replaces the tokenizer in the run directory by another tokenizer, and checks that the run uses
+/// the other tokenizer. A tokenizer that is trained on the text again would be different.
 TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   const TemporaryDirectory directory;
   std::string text;

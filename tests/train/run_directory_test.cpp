@@ -53,8 +53,8 @@ TEST_F(RunDirectoryTest, LoadsTheClassNamesOfAClassifier) {
 
 TEST_F(RunDirectoryTest, LoadWithoutEvaluationSaysHowToContinue) {
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
-              throws<InputError>("no best weights: training stopped before the first evaluation; "
-                                 "resume the run, or load Weights::last"));
+              throws<InputError>("no best weights: the run has no evaluation with a finite "
+                                 "validation loss yet; resume the run, or load Weights::last"));
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
               throws<InputError>("no checkpoint has been saved yet"));
   EXPECT_FALSE(RunDirectory::open(path_).latest_checkpoint().has_value());

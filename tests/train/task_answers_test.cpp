@@ -39,7 +39,8 @@ std::string sorted(const std::string& prompt) {
   return answer + ".";
 }
 
-/// Digit by digit, last digit first; the sum has one digit more than the numbers.
+/// Adds digit by digit. The answer begins with the last digit of the sum and has one digit more
+/// than the longer number.
 std::string added(const std::string& prompt) {
   const auto plus = prompt.find('+');
   const auto one = prompt.substr(0, plus);

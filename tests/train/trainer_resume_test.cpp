@@ -72,7 +72,8 @@ TEST_P(ResumedTraining, NeedsEveryPartOfTheCheckpoint) {
   const auto stopped = run({}, 5);
   const auto fresh = SmallRun(recipe_).trainer.checkpoint();
   for (const std::string part : {"optimizer.", "sampler.", "random.", ""}) {
-    auto without = stopped;  // part of the state, or all of it, is replaced by that of a new run
+    // The tensors whose names begin with `part` (all if empty) are replaced by those of a new run.
+    auto without = stopped;
     for (const auto& [name, tensor] : fresh.state) {
       if (name.starts_with(part)) without.state.at(name) = tensor;
     }

@@ -90,7 +90,7 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensAFinishedRun) {
   const auto first = run_once(small_config());
   const auto written = files();
   auto config = small_config();
-  config.eval_every = 3;  // recipe.toml keeps the values that the run was trained with
+  config.eval_every = 3;  // must not change recipe.toml, because the run is already finished
   const auto again = run_once(config);
   EXPECT_EQ(again.stop_reason, StopReason::max_steps);
   EXPECT_EQ(again.state.step, 12);

@@ -30,11 +30,11 @@ struct TensorInfo {
   int64_t elements = 0;                   ///< number of elements
   int64_t bytes = 0;                      ///< size in bytes
   TensorRole role = TensorRole::unknown;  ///< parameter, frozen, buffer or unknown
-  std::string alias_of = {};              ///< earlier tensor with the same memory; empty if none
+  std::string alias_of = {};              ///< earlier tensor with same memory and shape, or empty
 };
 
-/// Totals over tensors. Tensors that share storage (tied weights) are counted once, except in
-/// `tensors`.
+/// Totals over tensors. Tensors with the same memory and shape (tied weights) are counted once,
+/// except in `tensors`.
 struct TensorTotals {
   int64_t tensors = 0;    ///< number of names
   int64_t elements = 0;   ///< number of elements

@@ -23,7 +23,7 @@ struct ExportPlan {
   std::shared_ptr<torch::nn::Module> model;   ///< the model to export
   Forward forward;                            ///< forward to trace
   std::vector<torch::Tensor> example_inputs;  ///< inputs with which forward is traced
-  ExportOptions options;                      ///< input names and dynamic dimensions
+  ExportOptions options;                      ///< names of inputs and outputs, dynamic dimensions
   TorchScriptMethods methods;                 ///< methods in addition to forward, TorchScript only
 };
 
@@ -43,8 +43,8 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
 ///   tokens. Uses a key-value cache. If the context exceeds max_seq_len, the oldest tokens are
-///   dropped, as in `attend::generate`. If a sliding window lets `attend::generate` exceed
-///   max_seq_len without dropping tokens, this method drops no tokens either: the cache grows.
+///   dropped, as in `attend::generate`. If sliding windows let `attend::generate` exceed
+///   max_seq_len, this method keeps all tokens instead, and the cache grows.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits of `tokens` (B, T), which follow the cached tokens,
 ///   and the updated cache. `past` (L, 2, B, G, S, D) is the cache: the keys and values of S

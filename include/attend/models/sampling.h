@@ -12,7 +12,7 @@ namespace attend {
 ///
 ///     SamplingOptions{.temperature = 0.8, .top_p = 0.95}
 struct SamplingOptions {
-  double repetition_penalty = 1.0;  ///< > 0; above 1 makes previous tokens less likely
+  double repetition_penalty = 1.0;  ///< positive; a value > 1 makes previous tokens less likely
   double temperature = 1.0;         ///< divides the logits, >= 0; 0 = greedy decoding
   int64_t top_k = 0;                ///< sample from the k most likely tokens; 0 = off
   /// Sample from the smallest set of tokens with at least this total probability (nucleus

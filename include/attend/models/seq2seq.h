@@ -23,7 +23,7 @@ struct Seq2SeqConfig {
   int64_t source_vocab_size = 0;    ///< source vocabulary size; required
   int64_t target_vocab_size = 0;    ///< target vocabulary size V; required
   int64_t max_seq_len = 64;         ///< maximum length of source and of target, in tokens
-  int64_t num_decoder_layers = -1;  ///< decoder blocks; -1 = stack.num_layers
+  int64_t num_decoder_layers = -1;  ///< number of decoder blocks; -1 means stack.num_layers
   bool tie_embeddings = true;       ///< the output projection shares the target embedding's weight
   double logit_scale = 1.0;         ///< factor of the logits
   double final_logit_soft_cap = 0.0;  ///< logits are cap * tanh(logit / cap) (Gemma 2); 0 = off

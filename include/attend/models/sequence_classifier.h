@@ -51,9 +51,9 @@ class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceCl
 
   /// Returns the logits (B, C), or (C) without a batch dimension. `tokens` (B, T) or (T): int64 in
   /// [0, V). `key_mask`: bool, the shape of `tokens`, true = token, false = padding; by default all
-  /// are tokens. Padding has no effect on the result; a sequence that contains only padding is
-  /// pooled to zeros. `token_types`: integers in [0, type_vocab_size), the shape of `tokens`; by
-  /// default 0.
+  /// are tokens. Padding has no effect on the result, except that padding on the left shifts
+  /// learned and sinusoidal positions. A sequence that contains only padding is pooled to zeros.
+  /// `token_types`: integers in [0, type_vocab_size), the shape of `tokens`; by default 0.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& key_mask = {},
                         const torch::Tensor& token_types = {});
 

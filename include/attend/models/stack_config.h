@@ -57,10 +57,10 @@ enum class Initialization {
 struct StackConfig {
   int64_t num_layers = 2;       ///< transformer blocks L, >= 0
   int64_t num_heads = 4;        ///< attention heads H
-  int64_t num_kv_heads = 0;     ///< key-value heads G (grouped-query attention); 0 = num_heads
-  int64_t head_dim = 0;         ///< head width D; 0 = embed_dim / num_heads
+  int64_t num_kv_heads = 0;     ///< key-value heads G (grouped-query attention); 0 means num_heads
+  int64_t head_dim = 0;         ///< head width D; 0 means embed_dim / num_heads
   int64_t embed_dim = 64;       ///< model width E
-  int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 = 4 * embed_dim
+  int64_t dim_feedforward = 0;  ///< feed-forward width F; 0 means 4 * embed_dim
   /// Activation of the feed-forward layers: an `Activation` or a function. A recipe file cannot
   /// contain a function.
   FeedForwardActivation activation = Activation::gelu;
@@ -75,9 +75,9 @@ struct StackConfig {
 
   PositionScheme positions = PositionScheme::learned;  ///< position encoding
   double rotary_theta = 10000.0;                       ///< base of the rotary frequencies
-  int64_t rotary_dim = 0;  ///< even number of channels per head that are rotated; 0 = head_dim
+  int64_t rotary_dim = 0;  ///< number of rotated channels per head, even; 0 means head_dim
   bool rotary_interleaved =
-      false;  ///< the rotated pairs are channels (2i, 2i+1) instead of (i, i + rotary_dim/2)
+      false;  ///< if true, pair i is channels (2i, 2i+1) instead of (i, i + rotary_dim/2)
   RotaryScaling rotary_scaling =
       RotaryScaling::none;     ///< RoPE scaling for sequences longer than in training
   double rotary_factor = 1.0;  ///< RoPE scaling factor
@@ -86,24 +86,25 @@ struct StackConfig {
   double rotary_beta_fast = 32.0;  ///< yarn: see `RotaryOptions::beta_fast`
   double rotary_beta_slow = 1.0;   ///< yarn: see `RotaryOptions::beta_slow`
   bool rotary_truncate = true;     ///< yarn: see `RotaryOptions::truncate`
-  /// yarn: factor of cos and sin; 0 = 0.1 * ln(rotary_factor) + 1.
+  /// yarn: attention scaling, by which cos and sin are multiplied. If this field is 0, the
+  /// attention scaling is `0.1 * ln(rotary_factor) + 1`.
   double rotary_attention_factor = 0.0;
   double rotary_low_freq_factor = 1.0;   ///< llama3: see `RotaryOptions::low_freq_factor`
   double rotary_high_freq_factor = 4.0;  ///< llama3: see `RotaryOptions::high_freq_factor`
 
   int64_t relative_attention_num_buckets = 32;    ///< buckets of relative positions
-  int64_t relative_attention_max_distance = 128;  ///< keys from this distance on share one bucket
+  int64_t relative_attention_max_distance = 128;  ///< see `RelativeBucketOptions::max_distance`
   bool relative_attention_shared = false;         ///< all layers use the first layer's bias (T5)
 
   double embedding_scale = 1.0;  ///< factor of the token embeddings, such as sqrt(embed_dim)
   bool embedding_norm = false;   ///< apply a norm to the sum of all embeddings (BERT)
 
-  double attention_scale = 0.0;  ///< factor of the attention scores; 0 = 1/sqrt(head_dim)
+  double attention_scale = 0.0;  ///< factor of the attention scores; 0 means 1/sqrt(head_dim)
   /// Sliding window in tokens: a query may attend only to keys at a distance of less than the
   /// window (1 = only to its own key); 0 = no window.
   int64_t sliding_window = 0;
   /// Sliding windows of consecutive layers, repeated: {4096, 0} alternates a window of 4096 tokens
-  /// with full attention (Gemma 2). Empty = `sliding_window` in all layers.
+  /// with full attention (Gemma 2). If empty, all layers have the window `sliding_window`.
   std::vector<int64_t> sliding_window_pattern = {};
   double soft_cap = 0.0;  ///< attention scores are soft_cap * tanh(score / soft_cap); 0 = off
   QKNormKind qk_norm = QKNormKind::none;  ///< normalization of queries and keys

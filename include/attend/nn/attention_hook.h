@@ -34,8 +34,8 @@ struct ForwardState {
   AttentionHook* hook = nullptr;
   /// Masks, rotary tables and ALiBi biases that the layers of a stack share; null = not in a stack.
   SharedTensors* shared = nullptr;
-  /// Values (..., G, T, D) that the first layer of the stack projects. `ValueResidual` sets this
-  /// tensor in the first layer and reads it in the other layers. Null = not in a stack.
+  /// Values (..., G, T, D) of the stack's first layer. `ValueResidual` sets this tensor in the
+  /// first layer and reads it in the other layers. Null = not in a stack.
   torch::Tensor* first_values = nullptr;
 
   /// Table (num_buckets, H) of the relative position bias of the stack's first layer, set by

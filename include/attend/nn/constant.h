@@ -28,7 +28,7 @@ class ATTEND_API Constant {
 
  private:
   torch::Tensor values_;  // float64, on the CPU
-  torch::Tensor copy_;    // on the accelerator of the last call
+  torch::Tensor copy_;    // cached result of the last call with `x` on an accelerator
 };
 
 }  // namespace attend

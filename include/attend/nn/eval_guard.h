@@ -9,8 +9,9 @@
 namespace attend {
 
 /// Sets a module to eval mode until the end of the scope, then restores the training mode of each
-/// submodule; a submodule whose `train()` throws is not restored. Writes nothing to a module that
-/// is already in eval mode, so other threads may use that module at the same time.
+/// submodule; a submodule whose `train()` throws is not restored. If the module and its submodules
+/// are already in eval mode, the guard does not write to them, so other threads may use the module
+/// at the same time.
 ///
 ///     const EvalGuard eval(model);
 class EvalGuard {

@@ -70,8 +70,8 @@ class ATTEND_API KvCache {
   ~KvCache() = default;
 
   /// Extends every sequence by `tokens` tokens, before the model is called with them. `key_mask`
-  /// (B, tokens), bool: true = token, false = padding, on either side of the tokens; undefined = no
-  /// padding. The model's output for padding is unspecified.
+  /// (B, tokens), bool: true = token, false = padding; undefined = no padding. Padding may be on
+  /// the left or on the right of the tokens. The model's output for padding is unspecified.
   ///
   /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` is not
   /// bool (B, tokens), if `max_seq_len` is too small, or if a layer has not appended the tokens of
@@ -115,11 +115,11 @@ class ATTEND_API KvCache {
   /// Removes all tokens.
   void clear();
 
-  /// Shortens each sequence b to its first lengths[b] tokens. To undo an `extend` whose tokens some
-  /// layers have not appended, e.g. after an exception, pass the lengths from before the `extend`.
-  /// Throws c10::ValueError, and leaves the cache unchanged, if a length exceeds the current length
-  /// of the sequence, or if a token in the sliding window before the new end of a sequence has been
-  /// overwritten.
+  /// Shortens each sequence b to its first lengths[b] tokens. To undo an `extend`, pass the lengths
+  /// from before the `extend`. This also works if, e.g. after an exception, some layers have not
+  /// appended the tokens of the `extend`. Throws c10::ValueError, and leaves the cache unchanged,
+  /// if a length exceeds the current length of the sequence, or if a token in the sliding window
+  /// before the new end of a sequence has been overwritten.
   ///
   ///     const auto lengths = cache.lengths();
   ///     cache.extend(3);  // then the model is called with 3 tokens

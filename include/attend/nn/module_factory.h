@@ -6,10 +6,11 @@
 
 namespace attend {
 
-/// A function that creates a module, such as a norm, that maps a tensor (..., width) to a tensor of
-/// the same shape. Options contain factories instead of modules, because each layer creates its own
-/// modules. The module should derive from torch::nn::Cloneable. Otherwise, LibTorch's `clone()` of
-/// the model does not copy the weights of the module, but initializes new ones.
+/// A function that creates a module, such as a norm. The module maps a tensor (..., width) to a
+/// tensor of the same shape. Options contain factories instead of modules, because each layer
+/// creates its own modules. The module should derive from torch::nn::Cloneable. Otherwise,
+/// LibTorch's `clone()` of the model does not copy the weights of the module, but initializes new
+/// ones.
 ///
 ///     options.residual().norm(rms_norm());
 ///     options.residual().norm([](int64_t width) {

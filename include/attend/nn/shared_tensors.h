@@ -75,8 +75,8 @@ class ATTEND_API SharedTensors {
 
   const std::any* find(const SharedKey& key) const;
   void add(const SharedKey& key, std::any value);
-  /// Drops the entries that no layer can request again: their key contains a tensor that only keys
-  /// still reference, e.g. a mask that the hook of one layer has made.
+  /// Drops the entries that no layer can request again. The key of such an entry contains a tensor
+  /// that is referenced only by keys, e.g. a mask that the hook of one layer has made.
   void drop_unreachable();
 
   std::deque<std::pair<SharedKey, std::any>> entries_;

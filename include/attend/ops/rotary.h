@@ -12,12 +12,12 @@ namespace attend {
 /// Scaling of the rotary frequencies, for sequences longer than in training.
 enum class RotaryScaling {
   none,    ///< no scaling
-  linear,  ///< position interpolation: all frequencies / factor (Chen et al. 2023)
+  linear,  ///< position interpolation: divides all frequencies by `factor` (Chen et al. 2023)
   ntk,     ///< NTK-aware: increases theta so that the lowest frequency is divided by `factor`
-  /// Low frequencies / factor, high frequencies unchanged, with a linear ramp between them
-  /// (Peng et al. 2023).
+  /// Divides low frequencies by `factor` and leaves high frequencies unchanged, with a linear ramp
+  /// between them (Peng et al. 2023).
   yarn,
-  llama3,  ///< as yarn, with the ramp of Llama 3.1, without attention scaling
+  llama3,  ///< like yarn, but with the ramp of Llama 3.1 and without attention scaling
 };
 
 template <>
@@ -35,8 +35,8 @@ struct RotaryOptions {
   /// Number of channels per head that are rotated, even; the remaining channels are unchanged
   /// (GPT-NeoX, Phi). 0 = all.
   int64_t rotary_dim = 0;
-  /// Pairs of channels: false = i and i + rotary_dim / 2 (GPT-NeoX, Llama), true = 2i and 2i + 1
-  /// (Su et al. 2021, GPT-J).
+  /// Selects the two channels of pair i. If false: channels i and i + rotary_dim / 2 (GPT-NeoX,
+  /// Llama). If true: channels 2i and 2i + 1 (Su et al. 2021, GPT-J).
   bool interleaved = false;
   /// Scaling of the frequencies for longer sequences.
   RotaryScaling scaling = RotaryScaling::none;
@@ -50,10 +50,11 @@ struct RotaryOptions {
   /// yarn: the frequency of a channel pair is divided by `factor` if the pair makes fewer than this
   /// number of rotations in `original_max_seq_len` tokens.
   double beta_slow = 1.0;
-  /// yarn: round the ends of the ramp to whole indices of pairs; false in gpt-oss.
+  /// yarn: if true, the ends of the ramp are rounded to integer indices of channel pairs; false in
+  /// gpt-oss.
   bool truncate = true;
-  /// yarn: attention scaling, by which cos and sin are multiplied; 0 = computed as
-  /// `0.1 * ln(factor) + 1`.
+  /// yarn: attention scaling, by which cos and sin are multiplied. If this option is 0, the
+  /// attention scaling is `0.1 * ln(factor) + 1`.
   double attention_factor = 0.0;
   /// llama3: the frequency of a channel pair is divided by `factor` if the pair makes fewer than
   /// this number of rotations in `original_max_seq_len` tokens.

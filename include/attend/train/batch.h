@@ -15,7 +15,7 @@ struct Batch {
   torch::Tensor answers = {};  ///< bool, shape of `targets`: true = counted in the accuracy;
                                ///< undefined if the task has no accuracy
   torch::Tensor key_mask =
-      {};  ///< (B, T) bool: true = token, false = padding; undefined = no key is masked
+      {};  ///< (B, T) bool: true = token, false = padding; undefined = no padding
   torch::Tensor decoder_tokens = {};  ///< (B, U) int64: decoder input of a Seq2Seq
 };
 

@@ -22,8 +22,8 @@ ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 /// al. 2025, Moonlight), so that both optimizers can share one learning rate. Weight decay as in
 /// AdamW. Equals torch.optim.Muon of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
 ///
-/// A parameter that joins several matrices is orthogonalized as one matrix: `attention.qkv`
-/// (3*E, E), and `up` of a gated feed-forward.
+/// A parameter that joins several matrices is orthogonalized as one matrix. Examples are
+/// `attention.qkv` and `up` of a gated feed-forward.
 ///
 /// State per matrix, named as in torch.optim: `momentum_buffer`, in the matrix's shape.
 ///

@@ -16,7 +16,8 @@
 
 namespace attend::train {
 
-/// Data of a task. Each task has its own defaults and reads the values that it needs.
+/// Options of a task's data. Each task has its own defaults and reads only the options that it
+/// needs.
 struct DataConfig {
   int64_t length = 8;         ///< maximum number of symbols in a sequence, such as digits
   int64_t symbols = 10;       ///< number of different symbols; in the task modular-arithmetic, the
@@ -44,7 +45,7 @@ ATTEND_API std::string_view model_kind(const ModelConfig& config);
 struct ATTEND_API Recipe {
   std::string task = "senses";  ///< name of a task, see `tasks()`
   std::string text;             ///< path of the file to train on, for tasks that read one
-  DataConfig data;              ///< data of the task
+  DataConfig data;              ///< options of the task's data
   ModelConfig model;            ///< sizes and options of the model
   TrainingConfig training;      ///< optimizer, schedule, evaluation
 

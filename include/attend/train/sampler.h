@@ -25,8 +25,8 @@ class ATTEND_API Sampler {
   int64_t below(int64_t bound);
 
   /// Returns the next `size` row indices of a dataset with `count` rows, int64 (size): every epoch
-  /// visits all rows once, in a new random order. Throws c10::ValueError if `count` is not the same
-  /// in all calls.
+  /// visits all rows once, in a new random order. Throws c10::ValueError unless `count` is positive
+  /// and the same in all calls.
   torch::Tensor rows(int64_t count, int64_t size);
 
   /// Returns the state by name, as copies.

@@ -55,9 +55,9 @@ struct ATTEND_API TaskInfo {
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
   std::vector<std::string> data_keys;  ///< fields of `DataConfig` that the task reads
   /// Returns all data of a file in batches of at most `size` rows, to evaluate a trained model on a
-  /// file that was not trained on. The data is encoded with the tokenizer and the classes of the
-  /// model. Throws InputError if the file contains tokens or classes that the model does not know.
-  /// The pointer is null unless the task reads `Recipe::text`.
+  /// file other than its training data. The data is encoded with the tokenizer and the classes of
+  /// the model. Throws InputError if the file contains tokens or classes that the model does not
+  /// know. The pointer is null unless the task reads `Recipe::text`.
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;

@@ -25,8 +25,8 @@ class ATTEND_API CheckpointSink {
   /// `save_best` with the best weights of the checkpoint, because the weights saved before the
   /// interruption may be from a later step than the checkpoint.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
-  /// Called with a checkpoint every `checkpoint_every` steps and at the end of training, unless a
-  /// weight is not finite.
+  /// Called with a checkpoint every `checkpoint_every` steps and at the end of training. Not called
+  /// while a weight is NaN or infinite.
   virtual void save(const Checkpoint& checkpoint) = 0;
   /// Called after each step; a sink that saves in the background throws here if saving has failed.
   virtual void check() {}
@@ -90,8 +90,8 @@ class ATTEND_API Trainer {
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
   /// c10::ValueError if all parameters are frozen, if the batches of a step have no targets, or if
   /// the loss is not 0-dim or requires no gradient. Throws std::runtime_error if the loss or the
-  /// gradient norm is not finite and `on_nonfinite` is `stop`, or if weights are not finite; the
-  /// message contains step, learning rate and latest checkpoint. Throws std::runtime_error if
+  /// gradient norm of a step is not finite, and `on_nonfinite` is `stop` or a weight is not finite;
+  /// the message contains step, learning rate and latest checkpoint. Throws std::runtime_error if
   /// training ends without a finite validation loss.
   TrainResult run(const TrainerHooks& hooks = {});
 

@@ -85,7 +85,8 @@ void attention(Call& call) {
   }
   const auto weights = graph.add("Softmax", {scores}, {{"axis", -1}});
   auto result = graph.add("MatMul", {weights, repeat_heads(call, "value")});
-  // Softmax of a fully masked row is NaN; LibTorch returns zeros.
+  // For a query whose keys are all masked, Softmax returns NaN. LibTorch's
+  // scaled_dot_product_attention returns zeros. A causal mask never masks all keys of a query.
   if (has_keys.id != 0 && !call.boolean("is_causal")) {
     result = graph.where(has_keys, result, graph.number(result.type, 0));
   }

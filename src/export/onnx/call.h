@@ -71,7 +71,8 @@ class Call {
   /// Sets output `i` to `value`, cast to the output's type.
   void set_output(Value value, std::size_t i = 0);
 
-  // These functions return sizes at run time; see the functions of Translation.
+  // These functions call the functions of Translation with the same names, which read dynamic sizes
+  // at run time.
 
   Value size(const program::Size& size) { return translation_.size(size); }
   Value shape(const Sizes& sizes) { return translation_.shape(sizes); }

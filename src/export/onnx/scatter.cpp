@@ -8,9 +8,9 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the type to which the inputs of ScatterElements and ScatterND are cast: float32 for
-/// 16-bit floating point types with a reduction, since onnxruntime does not support reductions in
-/// these types, and `type` otherwise.
+/// Returns the type to which inputs of type `type` are cast for ScatterElements and ScatterND. With
+/// a reduction, 16-bit floating point types are cast to float32, since onnxruntime does not support
+/// reductions in these types. Otherwise, returns `type`.
 Type scattered_as(Type type, const std::string& reduction) {
   return reduction == "none" ? type : at_least_float32(type);
 }

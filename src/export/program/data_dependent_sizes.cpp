@@ -19,7 +19,7 @@ bool is_in_place(const Node& node) {
   return name.ends_with('_') && !name.ends_with("__");
 }
 
-/// Kind of a size that is the number of elements of a mask that are not 0.
+/// Kind of a size that equals the number of nonzero elements of a mask.
 constexpr const char* kCount = "count";
 
 /// An operator whose outputs have a size that depends on the values of one of its arguments.
@@ -93,8 +93,8 @@ class Finder {
            dtype == schema_enum(c10::ScalarType::Byte);
   }
 
-  /// If `num_classes` is not given, the last dimension of the result of one_hot has a size of 1
-  /// plus the largest value.
+  /// If `num_classes` is not given, the size of the last dimension of the result of one_hot is the
+  /// largest value of `self` plus 1.
   std::optional<Dimension> dimension_of_one_hot(const Node& node) const {
     const auto& classes = required_argument<TensorName>(node, "self");
     const auto* count = find_argument<int64_t>(node, "num_classes");

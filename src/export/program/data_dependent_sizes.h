@@ -12,8 +12,8 @@ namespace attend::program {
 
 /// A size that depends on the values of a tensor, such as the size of the result of masked_select.
 struct DataDependentSize {
-  /// Two sizes with the same origin are equal, for example the number of elements that two
-  /// operators select with the same mask.
+  /// Two sizes with the same origin are equal. For example, the numbers of elements selected by
+  /// x.index({mask}) and y.index({mask}) have the same origin.
   std::string origin;
   /// True if the values that determine the size depend on inputs of the program. False, for
   /// example, if these values are a mask that is a buffer.

@@ -43,10 +43,11 @@ std::vector<int64_t> sizes_to_try(const Range& range) {
 /// Seed of the random sizes. The verification uses other random sizes.
 constexpr uint64_t kSeed = 2;
 
-/// Returns the sizes of `trial_sizes`: growing sizes up to the maximum, then the others in random
-/// order, since `Observations` omits the last runs if the runs are too expensive in total. Omits
-/// sizes above 2^16, so that products of three sizes do not overflow. Also omits size 1 and, if
-/// there are more than 100 sizes, some of the random sizes.
+/// Returns the sizes that `trial_sizes` returns: first `TrialSizes::growing`, then
+/// `TrialSizes::around_constants` and `TrialSizes::others`, shuffled together. They are shuffled
+/// because `Observations` omits runs, mostly the last ones, if all runs together are too expensive.
+/// Omits sizes above 2^16, so that products of three sizes do not overflow. Also omits size 1 and,
+/// if there are more than 100 sizes, some sizes of `TrialSizes::others`.
 std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t example,
                                const std::set<int64_t>& integers) {
   constexpr int64_t kLargest = int64_t{1} << 16;

@@ -28,11 +28,13 @@ constexpr std::size_t kMaxDegree = 3;
 /// Maximum number of variables in a polynomial. The number of monomials grows quickly with the
 /// number of variables.
 constexpr std::size_t kMaxVariables = 3;
-/// A polynomial of several variables contains only symbols and the kNumRecent latest of the other
-/// variables, since the number of pairs and triples of variables grows quickly.
+/// Products and polynomials of several variables contain only the variables that `recent()`
+/// returns: the symbols, and the kNumRecent other variables that were added last. With more
+/// variables, there would be too many pairs and triples of variables to try.
 constexpr std::size_t kNumRecent = 8;
-/// Limits of the quotients (factor * variable + added) / divisor. Divisors are, for example, the
-/// strides of convolutions; 64 is enough for convolutions that divide images into patches.
+/// Limits of the quotients (factor * variable + added) / divisor: the divisor is at most
+/// kMaxDivisor, and the factor is less than kMaxFactor. Divisors are, for example, the strides of
+/// convolutions; 64 is enough for convolutions that divide images into patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
 /// A clamped polynomial of one variable must agree with at least kMinValuesOfLine different values

@@ -9,7 +9,7 @@
 namespace attend::pt2 {
 
 /// Serializes a traced program to the JSON of the archive entry models/NAME.json. All outputs must
-/// be outputs of `OutputKind::user`. `torch_version` is the LibTorch version that traced the
+/// have the kind `OutputKind::user`. `torch_version` is the LibTorch version that traced the
 /// program.
 std::string program_json(const program::ExportedProgram& program, const std::string& torch_version);
 

@@ -76,7 +76,7 @@ struct NamedArgument {
 struct Node {
   std::string target;  ///< "torch.ops.aten.add.Tensor", or "_operator.mul" for SymInts
   std::vector<NamedArgument> inputs;
-  std::vector<Argument> outputs;  ///< names of tensors and SymInts
+  std::vector<Argument> outputs;  ///< names of tensors and symbols
 };
 
 enum class InputKind { parameter, buffer, constant, user };

@@ -21,7 +21,9 @@ c10::OperatorHandle find_operator(const std::string& target, const AllowedOperat
   // useful than the error for a missing operator.
   if (!found && parts.space == "aten") throw InputError("the operator does not exist");
   check_allowed(allowed, name);
-  if (!found) throw InputError("the operator does not exist");
+  if (!found) {
+    throw InputError("the operator does not exist, or the library that defines it is not loaded");
+  }
   return *found;
 }
 
@@ -93,7 +95,10 @@ void Compiler::use_schema(const Node& node, Step& step) {
 
 void Compiler::use_sym_operator(const Node& node, Step& step) {
   step.sym_operator = find_sym_operator(node.target, node.inputs.size());
-  if (step.sym_operator == nullptr) throw InputError("the operator does not exist");
+  if (step.sym_operator == nullptr) {
+    throw InputError(fmt::format("not supported as a function on SymInts with {} argument{}",
+                                 node.inputs.size(), node.inputs.size() == 1 ? "" : "s"));
+  }
   if (node.outputs.size() != 1) {
     throw InputError(fmt::format("expected 1 output, found {}", node.outputs.size()));
   }

@@ -45,8 +45,8 @@ class LabelledLinesTask : public ListedTask {
       : max_seq_len_(recipe.max_seq_len()) {
     if (recipe.text.empty()) {
       throw InputError(
-          "the task labelled-lines needs a .tsv or .csv file: set text in the recipe or pass "
-          "--text");
+          "the task 'labelled-lines' needs a .tsv or .csv file: set the key 'text' of the recipe "
+          "or pass --text FILE");
     }
     const auto lines = read_labelled_lines(recipe.text);
     classes_ = lines.classes;
