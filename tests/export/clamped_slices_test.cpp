@@ -56,6 +56,15 @@ TEST(ClampSlices, ReplacesABeginBeforeTheFirstElement) {
             "Max(Add(" + kLength.expression + ", Integer(-12)), Integer(0))");
 }
 
+TEST(ClampSlices, OrdersAStartAndAnEndThatMayCross) {
+  for (const auto& [start, end] : std::vector<std::pair<int64_t, int64_t>>{{2, -1}, {-2, 2}}) {
+    auto program = slice_program(start, end, kLength);  // the size is 2 to 100
+    clamp_slices(program);
+    const auto& last = std::get<SymbolName>(program.nodes.back().inputs[3].value);
+    EXPECT_EQ(program.sym_ints.at(last.name).expression.substr(0, 4), "Max(") << start;
+  }
+}
+
 TEST(ClampSlices, KeepsNumbersThatAreAlwaysWithinTheSize) {
   for (const auto& [start, end] :
        std::vector<std::pair<int64_t, int64_t>>{{0, kEnd}, {2, kEnd}, {-2, kEnd}, {0, -1}}) {
@@ -83,6 +92,15 @@ TEST(SetHints, DoublesOneDimensionIfAllTogetherBecomeTooLarge) {
   set_hints(program);
   EXPECT_EQ(program.tensors["w"].sizes[1].value, 3);
   EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);
+}
+
+TEST(SetHints, HalvesSizesIfASliceIsEmptyAtLargeSizes) {
+  const auto size =
+      "Max(Add(Integer(40), Mul(Integer(-1), " + kLength.expression + ")), Integer(0))";
+  auto program = slice_program(-20, 20, {3, size});
+  program.tensors["x"].sizes[0].value = 80;
+  set_hints(program);
+  EXPECT_EQ(program.tensors["x"].sizes[0].value, 20);
 }
 
 TEST(SetHints, KeepsTheExampleWhereNoSizesAreBetter) {

@@ -79,10 +79,10 @@ TEST(SampledDimensions, HaveSize1OnlyIfThereAreFewOtherSizes) {
   EXPECT_THAT(dimensions_of({{1, 3, 2}})[0].far, Not(Contains(1)));
 }
 
-TEST(SampledDimensions, HaveFarSizesUpTo65536AndAroundIntegers) {
+TEST(SampledDimensions, HaveFarSizesUpTo1048576AndAroundIntegers) {
   const auto far = dimensions_of({{1, kHigh, 3}}, {1000})[0].far;
   EXPECT_THAT(far, IsSupersetOf({6, 24, 96, 999, 1000, 1001, 24576}));
-  EXPECT_THAT(far, Each(Le(65536)));
+  EXPECT_THAT(far, Each(Le(1 << 20)));
   EXPECT_TRUE(std::is_sorted(far.begin(), std::find(far.begin(), far.end(), 24576)));  // growing
   EXPECT_EQ(std::set(far.begin(), far.end()).size(), far.size());
 }
@@ -135,8 +135,8 @@ TEST(SampledRuns, HaveOneFarSizeAndThenTheLargestOfAll) {
   EXPECT_EQ(runs.back(), (Combination{40, 50}));
 }
 
-TEST(SampledRuns, HaveNoFarSizesAbove65536) {
-  const auto one = dimensions_of({{kHigh, kNoMax, kHigh}});
+TEST(SampledRuns, HaveNoFarSizesAbove1048576) {
+  const auto one = dimensions_of({{2'000'000, kNoMax, 2'000'000}});
   EXPECT_THAT(far_runs_of(one, runs_of(one)), IsEmpty());
 }
 

@@ -47,20 +47,27 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   if (dimension < 0) dimension += static_cast<int64_t>(sizes.size());
   const auto& size = sizes.at(static_cast<std::size_t>(dimension));
   if (size.expression.empty()) return;
-  const auto smallest = std::max<int64_t>(bounds_of(size, program.ranges).first, 0);
+  const auto bounds = bounds_of(size, program.ranges);
+  const auto smallest = std::max<int64_t>(bounds.first, 0);
   auto& start = input_of(slice, "start");
   auto& end = input_of(slice, "end");
-  const auto is_outside = [&](const Argument& argument) {
-    const auto* number = std::get_if<int64_t>(&argument);
-    return number != nullptr && *number != kEnd && (*number > smallest || *number < -smallest);
-  };
-  if (!is_outside(start) && !is_outside(end)) return;
-  // If start <= end, and both are relative to the same end of the dimension, start <= end is also
-  // true after clamping.
   const auto* start_number = std::get_if<int64_t>(&start);
   const auto* end_number = std::get_if<int64_t>(&end);
-  const bool in_order = start_number != nullptr && end_number != nullptr &&
-                        (*start_number < 0) == (*end_number < 0) && *start_number <= *end_number;
+  const auto is_outside = [&](const int64_t* number) {
+    return number != nullptr && *number != kEnd && (*number > smallest || *number < -smallest);
+  };
+  // True if the end is always at or after the start. If both are relative to the same end of the
+  // dimension, this remains true after clamping.
+  const auto is_in_order = [&] {
+    if (start_number == nullptr || end_number == nullptr) return false;
+    if (*end_number == kEnd) return true;
+    if ((*start_number < 0) == (*end_number < 0)) return *start_number <= *end_number;
+    return *start_number < 0 ? bounds.second <= *end_number - *start_number
+                             : smallest >= *start_number - *end_number;
+  };
+  const bool in_order = is_in_order();
+  const bool may_cross = start_number != nullptr && end_number != nullptr && !in_order;
+  if (!is_outside(start_number) && !is_outside(end_number) && !may_cross) return;
   SymIntNodes sym_ints(program, nodes);
   const auto size_name = sym_ints.size_of(tensor, dimension, size);
   clamp(start, size_name, sym_ints);
@@ -138,28 +145,32 @@ void set_hints(ExportedProgram& program) {
   for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;
   auto fewest = std::numeric_limits<int>::max();
-  // Doubles the sizes of `grown` until there are no special sizes. Returns early if tensors would
-  // become too large.
-  const auto grow = [&](Symbols sizes, const std::vector<std::string>& grown) {
-    constexpr int kMaxDoublings = 12;
-    for (int i = 0; i <= kMaxDoublings && fewest > 0; ++i) {
+  // Doubles or halves the sizes of `changed` until there are no special sizes. Returns early if
+  // tensors would become too large.
+  const auto search = [&](Symbols sizes, const std::vector<std::string>& changed, bool halve) {
+    constexpr int kMaxSteps = 12;
+    for (int i = 0; i <= kMaxSteps && fewest > 0; ++i) {
       try {
         const auto count = num_special(program, sizes);
         if (count < fewest) std::tie(fewest, best) = std::pair(count, sizes);
       } catch (const std::overflow_error&) {
         return;
       }
-      for (const auto& symbol : grown) {
+      for (const auto& symbol : changed) {
+        const auto& range = program.ranges.at(symbol);
         auto& size = sizes.at(symbol);
-        size = std::min(2 * size, program.ranges.at(symbol).max.value_or(2 * size));
+        size = halve ? std::max(size / 2, range.min.value_or(1))
+                     : std::min(2 * size, range.max.value_or(2 * size));
       }
     }
   };
   std::vector<std::string> all;
   for (const auto& [symbol, size] : symbols) all.push_back(symbol);
-  grow(symbols, all);
+  search(symbols, all, /*halve=*/false);
   // If all dimensions together become too large, one dimension alone may still become large enough.
-  for (const auto& symbol : all) grow(best, {symbol});
+  for (const auto& symbol : all) search(best, {symbol}, /*halve=*/false);
+  // A slice such as x.slice(1, -100, 120) has elements only if x is small.
+  for (const auto& symbol : all) search(best, {symbol}, /*halve=*/true);
   for_each_size(program, [&](Size& size) { size.value = evaluate(size, best); });
 }
 

@@ -14,12 +14,12 @@ namespace attend::program {
 ATTEND_API void clamp_slices(ExportedProgram& program);
 
 /// Sets the size hints (`Size::value`). The candidates are: the example's sizes; all sizes doubled
-/// up to 12 times, within the ranges; then the sizes of one dimension at a time doubled, beginning
-/// with the best candidate so far. Chooses the candidate with the fewest sizes that PyTorch would
-/// specialize: dynamic sizes that are 0 or 1, and clamped slices that reach the first or the last
-/// element of the sliced dimension. When PyTorch decomposes or compiles a program, it may assume
-/// that a property of the hints is true for all sizes, for example that a size is always 1, or that
-/// a slice is always contiguous.
+/// up to 12 times, within the ranges; then the sizes of one dimension at a time doubled or halved,
+/// beginning with the best candidate so far. Chooses the candidate with the fewest sizes that
+/// PyTorch would specialize: dynamic sizes that are 0 or 1, and clamped slices that reach the first
+/// or the last element of the sliced dimension. When PyTorch decomposes or compiles a program, it
+/// may assume that a property of the hints is true for all sizes, for example that a size is always
+/// 1, or that a slice is always contiguous.
 ATTEND_API void set_hints(ExportedProgram& program);
 
 }  // namespace attend::program

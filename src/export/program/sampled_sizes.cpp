@@ -46,11 +46,11 @@ constexpr uint64_t kSeed = 2;
 /// Returns the sizes that `trial_sizes` returns: first `TrialSizes::growing`, then
 /// `TrialSizes::around_constants` and `TrialSizes::others`, shuffled together. They are shuffled
 /// because `Observations` omits runs, mostly the last ones, if all runs together are too expensive.
-/// Omits sizes above 2^16, so that products of three sizes do not overflow. Also omits size 1 and,
+/// Omits sizes above 2^20, so that products of three sizes do not overflow. Also omits size 1 and,
 /// if there are more than 100 sizes, some sizes of `TrialSizes::others`.
 std::vector<int64_t> far_sizes(const DynamicDimension& dimension, int64_t example,
                                const std::set<int64_t>& integers) {
-  constexpr int64_t kLargest = int64_t{1} << 16;
+  constexpr int64_t kLargest = int64_t{1} << 20;
   constexpr std::size_t kMaxSizes = 100;
   const auto [growing, around_constants, others] = trial_sizes(dimension, example, integers, kSeed);
   std::vector<int64_t> sizes;

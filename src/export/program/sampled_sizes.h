@@ -20,7 +20,7 @@ struct SampledDimension {
   Range range;
   int64_t example = 0;         // size in the example inputs
   std::vector<int64_t> sizes;  // sizes near the minimum of the range
-  /// The sizes from 2 to 2^16 that `trial_sizes` returns for the constants
+  /// The sizes from 2 to 2^20 that `trial_sizes` returns for the constants
   /// `TracedProgram::integers`. If there are more than 100 such sizes, some of the random sizes are
   /// omitted.
   std::vector<int64_t> far;
