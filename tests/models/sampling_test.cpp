@@ -88,7 +88,11 @@ TEST(Sampling, ErrorMessagesNameTheValues) {
   expect_rejected({.top_k = -2}, "top_k (-2)");
   expect_rejected({.top_p = 1.5}, "top_p (1.5) must be in [0, 1]");
   expect_rejected({.min_p = -0.1}, "min_p (-0.1) must be in [0, 1]");
-  EXPECT_THAT([] { sample(torch::zeros({2, 3})); }, throws<c10::ValueError>("(V), found [2, 3]"));
+  EXPECT_THAT(
+      [] {
+        sample(torch::zeros({2, 3}));
+      },
+      throws<c10::ValueError>("(V) with V >= 1, found [2, 3]"));
   EXPECT_THAT([] { sample(tensor({0, std::nan("")})); }, throws<c10::Error>("NaN"));
   EXPECT_THAT([] { sample(tensor({0, kInfinity})); }, throws<c10::Error>("found inf"));
   EXPECT_THAT([] { sample(tensor({-kInfinity})); }, throws<c10::Error>("found -inf"));
