@@ -149,7 +149,8 @@ class ModuleReader {
       throw InputError(
           fmt::format("data.pkl: modules are nested deeper than {} levels", kMaxDepth));
     }
-    // If modules contain the same module several times, a small file can define many names.
+    // Limits the time for hostile files: if the modules of each level contain the same submodule
+    // several times, the number of paths grows exponentially with the depth.
     if (++visited_ > bytes_.size()) throw InputError("data.pkl: found more modules than bytes");
     const auto& type = *class_of(module);
     const auto& state = pickle_[module.items[1]];

@@ -144,8 +144,9 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
     const auto first_needed = std::max<int64_t>(0, lengths[b] - sliding_window() + 1);
     TORCH_CHECK_VALUE(overwritten_[b] <= first_needed || lengths[b] == lengths_[b],
                       "cannot truncate sequence ", b, " to ", lengths[b],
-                      " tokens: its window starts at token ", first_needed, ", but the first ",
-                      overwritten_[b], " tokens have been overwritten");
+                      " tokens: the next token would attend to the tokens from index ",
+                      first_needed, " on (sliding_window ", sliding_window(),
+                      "), but the tokens before index ", overwritten_[b], " have been overwritten");
   }
   const auto ends = torch::tensor(lengths, torch::kLong).to(key_positions_.device()).unsqueeze(1);
   const auto removed = key_positions_ >= ends;  // (B, slots)

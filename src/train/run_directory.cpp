@@ -106,7 +106,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
   auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)
-      differences.push_back(fmt::format("{}: differs from the vocabulary of the run", name));
+      differences.push_back(fmt::format("the tokenizer differs from {} of the run", name));
   }
   if (fs::exists(run.file(RunFiles::summary)) &&
       CheckpointStore(run.file(RunFiles::checkpoints)).latest().empty()) {

@@ -280,8 +280,10 @@ TEST_F(KvCacheErrors, TruncateBeyondAvailableTokensThrows) {
       [&] {
         rolling.truncate({8, 3});
       },
-      throws<c10::ValueError>("cannot truncate sequence 1 to 3 tokens: its window starts at token "
-                              "1, but the first 2 tokens have been overwritten"));
+      throws<c10::ValueError>(
+          "cannot truncate sequence 1 to 3 tokens: the next token would attend to "
+          "the tokens from index 1 on (sliding_window 3), but the tokens "
+          "before index 2 have been overwritten"));
   EXPECT_NO_THROW(rolling.truncate({4, 4}));
 }
 

@@ -68,7 +68,7 @@ TEST_F(ResumedRun, ErrorNamesAnotherTask) {
                   AllOf(HasSubstr("task: 'senses' in the run, now 'balanced-brackets'"),
                         HasSubstr("kind: 'language_model'"),
                         HasSubstr("classes: '' in the run, now 'balanced, unbalanced'"),
-                        HasSubstr("tokenizer.json: differs from the vocabulary of the run"))));
+                        HasSubstr("the tokenizer differs from tokenizer.json of the run"))));
 }
 
 TEST_F(ResumedRun, MustNotChangeAnyModelValue) {

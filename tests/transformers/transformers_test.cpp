@@ -22,7 +22,8 @@ std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
   return {data, data + tokens.numel()};
 }
 
-/// Returns the logits of a model and the tokens that it generates (a classifier generates none).
+/// Visitor of the variant of models. Returns the logits and the generated tokens (none for a
+/// classifier).
 struct Run {
   const std::map<std::string, torch::Tensor>& tensors;
 

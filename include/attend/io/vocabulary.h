@@ -58,7 +58,7 @@ class ATTEND_API Vocabulary : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;
-  /// Returns kTokenizerFile with the content of `to_json`.
+  /// Returns one file: its name is kTokenizerFile and its content is `to_json()`.
   std::map<std::string, std::string> files() const override;
 
  private:

@@ -36,8 +36,8 @@ Value Translation::size(const program::Size& size) {
   const auto found = dynamic_sizes.find(size.expression);
   if (found == dynamic_sizes.end()) {
     throw UnsupportedOperatorError(fmt::format(
-        "it uses a dynamic size ({} for the example inputs) that no dimension of an input or of an "
-        "earlier tensor has",
+        "it uses a dynamic size ({} for the example inputs), but no input and no earlier tensor "
+        "has a dimension of this size",
         size.value));
   }
   const auto& [value, dimension] = found->second;

@@ -169,7 +169,7 @@ void set_hints(ExportedProgram& program) {
   search(symbols, all, /*halve=*/false);
   // If all dimensions together become too large, one dimension alone may still become large enough.
   for (const auto& symbol : all) search(best, {symbol}, /*halve=*/false);
-  // A slice such as x.slice(1, -100, 120) has elements only if x is small.
+  // A slice such as x.slice(1, -100, 120) is empty, a special size, unless x.size(1) < 220.
   for (const auto& symbol : all) search(best, {symbol}, /*halve=*/true);
   for_each_size(program, [&](Size& size) { size.value = evaluate(size, best); });
 }

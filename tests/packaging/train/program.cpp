@@ -1,4 +1,4 @@
-// Uses each package that attend::train links and a subword tokenizer, and trains as in README.md.
+// Uses a subword tokenizer and each package that attend::train links, and trains as in README.md.
 // Then runs readme_program twice; the second time, the run is already finished.
 #include <attend/io/tokenizers.h>
 #include <attend/train/read_labelled_lines.h>
