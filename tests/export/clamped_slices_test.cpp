@@ -53,7 +53,7 @@ TEST(ClampSlices, ReplacesABeginBeforeTheFirstElement) {
                                                "torch.sym_max", "torch.ops.aten.slice.Tensor"));
   const auto& start = std::get<SymbolName>(program.nodes.back().inputs[2].value);
   EXPECT_EQ(program.sym_ints.at(start.name).expression,
-            "Max(Add(" + kLength.expression + ", Integer(-12)), Integer(0))");
+            "Max(Add(Integer(-12), " + kLength.expression + "), Integer(0))");
 }
 
 TEST(ClampSlices, OrdersAStartAndAnEndThatMayCross) {

@@ -58,7 +58,7 @@ TEST(Decompositions, SplitBySlices) {
   EXPECT_THAT(calls_in(program),
               UnorderedElementsAre(std::pair("sym_size", 1), std::pair("slice", 3)));
   EXPECT_THAT(sizes_of_output(program),
-              ElementsAre(kS0, "FloorDiv(Add(" + kS1 + ", Integer(2)), Integer(3))", "8"));
+              ElementsAre(kS0, "FloorDiv(Add(Integer(2), " + kS1 + "), Integer(3))", "8"));
 }
 
 TEST(Decompositions, KeepOperatorsOnConstantDimensions) {

@@ -32,11 +32,10 @@ void clamp(Argument& argument, const SymbolName& size, SymIntNodes& nodes) {
   if (given == nullptr || *given == kEnd || *given == 0) return;
   const auto number = *given;
   if (number > 0) {
-    argument = nodes.call("torch.sym_min", "Min", size, number);
+    argument = nodes.min(size, number);
     return;
   }
-  const auto from_begin = nodes.call("_operator.add", "Add", size, number);
-  argument = nodes.call("torch.sym_max", "Max", from_begin, int64_t{0});
+  argument = nodes.max(nodes.sum(size, number), int64_t{0});
 }
 
 /// Clamps a slice. Adds the nodes that compute the SymInts to `nodes`.
@@ -75,7 +74,7 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   const auto* start_symbol = std::get_if<SymbolName>(&start);
   const auto* end_symbol = std::get_if<SymbolName>(&end);
   if (start_symbol != nullptr && end_symbol != nullptr && !in_order) {
-    end = sym_ints.call("torch.sym_max", "Max", *end_symbol, *start_symbol);
+    end = sym_ints.max(*end_symbol, *start_symbol);
   }
 }
 

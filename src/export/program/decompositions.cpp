@@ -99,8 +99,8 @@ class Decomposer {
     std::vector<Argument> ends;
     std::optional<SymbolName> end;
     for (int64_t i = 0; i + 1 < count; ++i) {
-      const auto part = floor_divided(sum(size, count - 1 - i), count);
-      end = end ? sum(*end, part) : part;
+      const auto part = sym_ints_.quotient(sym_ints_.sum(size, count - 1 - i), count);
+      end = end ? sym_ints_.sum(*end, part) : part;
       ends.emplace_back(*end);
     }
     ends.emplace_back(kEnd);
@@ -163,14 +163,16 @@ class Decomposer {
       const auto& size = size_of(self, dimension);
       if (size.expression.empty()) return size.value - first;
       const auto symbol = sym_ints_.size_of(self, dimension, size);
-      return first == 0 ? symbol : sum(symbol, -first);
+      return first == 0 ? symbol : sym_ints_.sum(symbol, -first);
     };
     auto one = remaining(rows, row);
     auto other = remaining(columns, column);
     if (!std::holds_alternative<SymbolName>(one)) std::swap(one, other);
-    auto length = sym_ints_.call("torch.sym_min", "Min", std::get<SymbolName>(one), other);
-    if (offset != 0) length = sym_ints_.call("torch.sym_max", "Max", length, int64_t{0});
-    const auto end = [&](int64_t first) { return first == 0 ? length : sum(length, first); };
+    auto length = sym_ints_.min(std::get<SymbolName>(one), other);
+    if (offset != 0) length = sym_ints_.max(length, int64_t{0});
+    const auto end = [&](int64_t first) {
+      return first == 0 ? length : sym_ints_.sum(length, first);
+    };
     const auto slice = add_slice(self, rows, row, end(row), new_tensor("slice"));
     const auto square = add_slice(slice, columns, column, end(column), new_tensor("slice"));
     add("diagonal.default",
@@ -271,8 +273,8 @@ class Decomposer {
     if (!size.expression.empty()) symbol = sym_ints_.size_of(x, dimension, size);
     const auto quotient = [&](int64_t factor, int64_t added) -> Argument {
       if (!symbol) return (factor * size.value + added) / count;
-      const auto product = sym_ints_.call("_operator.mul", "Mul", *symbol, factor);
-      return floor_divided(added == 0 ? product : sum(product, added), count);
+      const auto product = sym_ints_.product(*symbol, factor);
+      return sym_ints_.quotient(added == 0 ? product : sym_ints_.sum(product, added), count);
     };
     std::vector<TensorName> windows;
     for (int64_t i = 0; i < count; ++i) {
@@ -312,13 +314,6 @@ class Decomposer {
     const auto name = unique_name(program_, base);
     program_.tensors[name] = {};
     return {name};
-  }
-
-  SymbolName sum(const SymbolName& a, const Argument& b) {
-    return sym_ints_.call("_operator.add", "Add", a, b);
-  }
-  SymbolName floor_divided(const SymbolName& a, int64_t divisor) {
-    return sym_ints_.call("_operator.floordiv", "FloorDiv", a, divisor);
   }
 
   bool is_used(const Argument& output) const {

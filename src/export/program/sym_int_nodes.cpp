@@ -1,5 +1,7 @@
 #include "export/program/sym_int_nodes.h"
 
+#include "export/program/size_expression.h"
+
 #include <fmt/format.h>
 
 #include <utility>
@@ -15,29 +17,41 @@ std::string unique_name(const ExportedProgram& program, const std::string& base)
 }
 
 SymbolName SymIntNodes::size_of(const TensorName& tensor, int64_t dimension, const Size& size) {
-  return add("torch.ops.aten.sym_size.int", {{"self", tensor}, {"dim", dimension}},
-             size.expression);
+  return add("torch.ops.aten.sym_size.int", {{"self", tensor}, {"dim", dimension}}, size);
 }
 
-SymbolName SymIntNodes::call(const char* target, const char* function, const SymbolName& a,
-                             const Argument& b) {
-  return add(target, {{"a", a}, {"b", b}},
-             fmt::format("{}({}, {})", function, text_of(a), text_of(b)));
+SymbolName SymIntNodes::sum(const SymbolName& a, const Argument& b) {
+  return add("_operator.add", {{"a", a}, {"b", b}}, size_in(a) + size_in(b));
+}
+
+SymbolName SymIntNodes::product(const SymbolName& a, const Argument& b) {
+  return add("_operator.mul", {{"a", a}, {"b", b}}, size_in(a) * size_in(b));
+}
+
+SymbolName SymIntNodes::quotient(const SymbolName& a, int64_t b) {
+  return add("_operator.floordiv", {{"a", a}, {"b", b}}, floor_div(size_in(a), b));
+}
+
+SymbolName SymIntNodes::min(const SymbolName& a, const Argument& b) {
+  return add("torch.sym_min", {{"a", a}, {"b", b}}, program::min(size_in(a), size_in(b)));
+}
+
+SymbolName SymIntNodes::max(const SymbolName& a, const Argument& b) {
+  return add("torch.sym_max", {{"a", a}, {"b", b}}, program::max(size_in(a), size_in(b)));
 }
 
 SymbolName SymIntNodes::add(const char* target, std::vector<NamedArgument> inputs,
-                            std::string expression) {
+                            const Size& result) {
   SymbolName name{unique_name(program_, "sym_int")};
-  program_.sym_ints[name.name] = {.value = 0, .expression = std::move(expression)};
+  program_.sym_ints[name.name] = result;
   nodes_.push_back({.target = target, .inputs = std::move(inputs), .outputs = {name}});
   return name;
 }
 
-std::string SymIntNodes::text_of(const Argument& argument) const {
-  if (const auto* name = std::get_if<SymbolName>(&argument)) {
-    return program_.sym_ints.at(name->name).expression;
-  }
-  return fmt::format("Integer({})", std::get<int64_t>(argument));
+Size SymIntNodes::size_in(const Argument& argument) const {
+  if (const auto* name = std::get_if<SymbolName>(&argument))
+    return program_.sym_ints.at(name->name);
+  return Size{std::get<int64_t>(argument)};
 }
 
 }  // namespace attend::program

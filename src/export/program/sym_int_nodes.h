@@ -22,13 +22,18 @@ class SymIntNodes {
   /// in the metadata.
   SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size);
 
-  /// Adds a node that computes `target(a, b)`. `function`: name of the same function in SymPy
-  /// expressions.
-  SymbolName call(const char* target, const char* function, const SymbolName& a, const Argument& b);
+  /// Each function adds a node that computes a function of `a` and `b`. `b` is a SymInt or an
+  /// integer.
+  SymbolName sum(const SymbolName& a, const Argument& b);
+  SymbolName product(const SymbolName& a, const Argument& b);
+  SymbolName quotient(const SymbolName& a, int64_t b);  // rounded down
+  SymbolName min(const SymbolName& a, const Argument& b);
+  SymbolName max(const SymbolName& a, const Argument& b);
 
  private:
-  SymbolName add(const char* target, std::vector<NamedArgument> inputs, std::string expression);
-  std::string text_of(const Argument& argument) const;
+  /// Adds a node. `result`: size that the node computes.
+  SymbolName add(const char* target, std::vector<NamedArgument> inputs, const Size& result);
+  Size size_in(const Argument& argument) const;
 
   ExportedProgram& program_;
   std::vector<Node>& nodes_;
