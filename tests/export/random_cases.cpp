@@ -89,7 +89,7 @@ std::vector<Step> draw_steps() {
 /// one position.
 using SequenceOperator = T (*)(T x, int64_t a, int64_t b);
 
-constexpr std::array<SequenceOperator, 29> kSequenceOperators{{
+constexpr std::array<SequenceOperator, 27> kSequenceOperators{{
     [](T x, int64_t a, int64_t) { return x.slice(1, 0, a); },
     [](T x, int64_t a, int64_t) { return x.slice(1, -a); },
     [](T x, int64_t a, int64_t) {
@@ -130,17 +130,6 @@ constexpr std::array<SequenceOperator, 29> kSequenceOperators{{
     },
     [](T x, int64_t a, int64_t) { return x.masked_fill(x > 1.0 / static_cast<double>(a), 0.25); },
     [](T x, int64_t, int64_t) { return x.flatten(0, 1).sigmoid().view_as(x); },
-    [](T x, int64_t a, int64_t b) {
-      const auto padded = torch::constant_pad_nd(x.transpose(1, 2), {a % 5, b % 5 + 5});
-      const auto weight = torch::ones({6, 1, 1 + a % 5}) / static_cast<double>(a % 5 + 1);
-      return torch::conv1d(padded, weight, {}, at::IntArrayRef(1 + b % 2), at::IntArrayRef(0),
-                           at::IntArrayRef(1), /*groups=*/6)
-          .transpose(1, 2);
-    },
-    [](T x, int64_t a, int64_t b) {
-      const auto padded = torch::constant_pad_nd(x.transpose(1, 2), {0, 4});
-      return torch::avg_pool1d(padded, 1 + a % 5, 1 + b % 3).transpose(1, 2);
-    },
     [](T x, int64_t, int64_t) { return x.sin() + 0.1; },
     // Sums of the positive elements: a rounding error can change whether an element near 0 is
     // selected, but this hardly changes the sum.
