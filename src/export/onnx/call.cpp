@@ -4,6 +4,7 @@
 #include "export/program/node_arguments.h"
 #include "pt2/program/target.h"
 
+#include <c10/core/WrapDimMinimal.h>
 #include <c10/util/BFloat16.h>
 #include <c10/util/Half.h>
 #include <fmt/format.h>
@@ -165,15 +166,12 @@ const Sizes& Call::sizes(const std::string& name) const {
 }
 
 int64_t Call::dimension(const std::string& name, const std::string& of) const {
-  const auto given = integer(name);
-  return given < 0 ? given + std::max<int64_t>(rank(of), 1) : given;
+  return c10::maybe_wrap_dim(integer(name), rank(of));
 }
 
 std::vector<int64_t> Call::dimensions(const std::string& name, const std::string& of) const {
   auto all = integers(name);
-  for (auto& each : all) {
-    if (each < 0) each += std::max<int64_t>(rank(of), 1);
-  }
+  for (auto& each : all) each = c10::maybe_wrap_dim(each, rank(of));
   return all;
 }
 

@@ -2,6 +2,8 @@
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
 
+#include <c10/core/WrapDimMinimal.h>
+
 #include <algorithm>
 #include <string>
 
@@ -74,8 +76,7 @@ void inner(Call& call) {
 void cosine_similarity(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();
-  const auto given = call.integer("dim");
-  const auto dimension = given < 0 ? given + call.result_rank() + 1 : given;
+  const auto dimension = c10::maybe_wrap_dim(call.integer("dim"), call.result_rank() + 1);
   if (call.rank("x1") != call.rank("x2"))
     call.fail("expected inputs with the same number of dimensions, found " +
               std::to_string(call.rank("x1")) + " and " + std::to_string(call.rank("x2")));

@@ -2,6 +2,8 @@
 
 #include "export/onnx/rules.h"
 
+#include <c10/core/WrapDimMinimal.h>
+
 #include <algorithm>
 
 namespace attend::onnx {
@@ -73,8 +75,7 @@ void squeeze_rule(Call& call) {
 }
 
 void unsqueeze_rule(Call& call) {
-  auto dimension = call.integer("dim");
-  if (dimension < 0) dimension += call.rank("self") + 1;
+  const auto dimension = c10::maybe_wrap_dim(call.integer("dim"), call.rank("self") + 1);
   call.set_output(unsqueeze(call, call.tensor("self"), {dimension}));
 }
 
@@ -119,7 +120,7 @@ void move_dimensions(Call& call) {
 /// Returns the argument `dim` of cat or stack as a non-negative dimension of the output.
 int64_t joined_dimension(Call& call) {
   const auto dimension = call.has("dim") ? call.integer("dim") : 0;
-  return dimension < 0 ? dimension + call.result_rank() : dimension;
+  return c10::maybe_wrap_dim(dimension, call.result_rank());
 }
 
 void concatenate(Call& call) {

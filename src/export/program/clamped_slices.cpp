@@ -5,6 +5,7 @@
 #include "export/program/sym_int_nodes.h"
 #include "pt2/program/target.h"
 
+#include <c10/core/WrapDimMinimal.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 
@@ -42,8 +43,8 @@ void clamp(Argument& argument, const SymbolName& size, SymIntNodes& nodes) {
 void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes) {
   const auto& tensor = std::get<TensorName>(input_of(slice, "self"));
   const auto& sizes = program.tensors.at(tensor.name).sizes;
-  auto dimension = std::get<int64_t>(input_of(slice, "dim"));
-  if (dimension < 0) dimension += static_cast<int64_t>(sizes.size());
+  const auto dimension = c10::maybe_wrap_dim(std::get<int64_t>(input_of(slice, "dim")),
+                                             static_cast<int64_t>(sizes.size()));
   const auto& size = sizes.at(static_cast<std::size_t>(dimension));
   if (size.expression.empty()) return;
   const auto bounds = bounds_of(size, program.ranges);

@@ -4,6 +4,8 @@
 #include "pt2/program/schema_enums.h"
 #include "pt2/program/target.h"
 
+#include <c10/core/WrapDimMinimal.h>
+
 #include <algorithm>
 #include <optional>
 #include <set>
@@ -80,7 +82,7 @@ class Finder {
     const auto* dim = find_argument<int64_t>(node, "dim");
     if (dim == nullptr) return 0;
     const auto rank = rank_of(required_argument<TensorName>(node, "self"));
-    return static_cast<std::size_t>(*dim) + (*dim < 0 ? rank : 0);
+    return static_cast<std::size_t>(c10::maybe_wrap_dim(*dim, static_cast<int64_t>(rank)));
   }
 
   std::size_t rank_of(const TensorName& tensor) const {

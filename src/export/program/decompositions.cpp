@@ -7,6 +7,7 @@
 #include "pt2/program/target.h"
 
 #include <c10/core/ScalarType.h>
+#include <c10/core/WrapDimMinimal.h>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -338,7 +339,7 @@ class Decomposer {
     return static_cast<int64_t>(program_.tensors.at(tensor.name).sizes.size());
   }
   int64_t index_of(const TensorName& tensor, int64_t dimension) const {
-    return dimension < 0 ? dimension + rank_of(tensor) : dimension;
+    return c10::maybe_wrap_dim(dimension, rank_of(tensor));
   }
   const Size& size_of(const TensorName& tensor, int64_t dimension) const {
     return program_.tensors.at(tensor.name).sizes.at(static_cast<std::size_t>(dimension));

@@ -201,10 +201,14 @@ class SymbolicMeta {
     return true;
   }
 
-  /// Returns the size from an earlier call of `infer_tensor_meta`, if it is an expression that
-  /// agrees with all runs.
-  std::optional<Size> earlier_size(const std::string& name, std::size_t dimension,
-                                   const std::vector<int64_t>& values) const {
+  /// Returns the size that follows from the definition of the operator or, if there is none, the
+  /// size from an earlier call of `infer_tensor_meta`. Returns nullopt if neither is an expression
+  /// that agrees with all runs.
+  std::optional<Size> defined_size(const std::string& name, std::size_t dimension,
+                                   const std::vector<int64_t>& values,
+                                   const ShapeFunctionResult& known) const {
+    const auto found = known.find({name, dimension});
+    if (found != known.end() && equals(found->second, values)) return found->second;
     const auto meta = program_.tensors.find(name);
     if (meta == program_.tensors.end() || dimension >= meta->second.sizes.size()) {
       return std::nullopt;
@@ -227,13 +231,9 @@ class SymbolicMeta {
     const auto& data_dependent = observations_.data_dependent();
     if (const auto found = data_dependent.find({name, dimension}); found != data_dependent.end()) {
       if (const auto size = data_dependent_size(name, found->second, values)) return *size;
-    } else if (const auto size = known.find({name, dimension});
-               size != known.end() && equals(size->second, values)) {
-      add(size->second.expression, values);
-      return {values.front(), size->second.expression};
-    } else if (const auto earlier = earlier_size(name, dimension, values)) {
-      add(earlier->expression, values);
-      return {values.front(), earlier->expression};
+    } else if (const auto defined = defined_size(name, dimension, values, known)) {
+      add(defined->expression, values);
+      return {values.front(), defined->expression};
     } else if (const auto same = size_of_inputs(inputs, values, dimension,
                                                 observations_.at(name).meta.sizes.size())) {
       return *same;

@@ -1,6 +1,7 @@
 #include "export/program/size_expression.h"
 
 #include <c10/util/Exception.h>
+#include <c10/util/generic_math.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -45,7 +46,7 @@ class Reader {
     if (function == "Add") return std::accumulate(values.begin(), values.end(), int64_t{0}, sum);
     if (function == "Mul")
       return std::accumulate(values.begin(), values.end(), int64_t{1}, product);
-    if (function == "FloorDiv") return floor_div(values.at(0), values.at(1));
+    if (function == "FloorDiv") return c10::div_floor_integer(values.at(0), values.at(1));
     if (function == "Min") return *std::min_element(values.begin(), values.end());
     if (function == "Max") return *std::max_element(values.begin(), values.end());
     TORCH_INTERNAL_ASSERT(false, "unknown function ", function);
@@ -122,10 +123,6 @@ bool is_integer(const Size& size, int64_t value) {
 }
 
 }  // namespace
-
-int64_t floor_div(int64_t value, int64_t divisor) {
-  return value / divisor - (value % divisor < 0 ? 1 : 0);
-}
 
 std::string symbol_in(const std::string& expression) {
   constexpr std::string_view kBegin = "Symbol('";
@@ -213,10 +210,10 @@ Size floor_div(const Size& a, int64_t divisor) {
   if (const auto inner = quotient.empty() ? std::nullopt : integer_in(quotient.back())) {
     auto result = floor_div(Size{0, quotient.front()} + Size{product(integer, *inner)},
                             product(*inner, divisor));
-    result.value = floor_div(a.value, divisor);
+    result.value = c10::div_floor_integer(a.value, divisor);
     return result;
   }
-  return call("FloorDiv", a, Size{divisor}, floor_div(a.value, divisor));
+  return call("FloorDiv", a, Size{divisor}, c10::div_floor_integer(a.value, divisor));
 }
 
 Size min(const Size& a, const Size& b) {

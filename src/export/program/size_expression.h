@@ -10,9 +10,6 @@
 
 namespace attend::program {
 
-/// Returns the quotient, rounded down. `divisor` must be positive.
-ATTEND_API int64_t floor_div(int64_t value, int64_t divisor);
-
 /// Returns the name of the symbol if the expression is a single symbol, else "".
 ATTEND_API std::string symbol_in(const std::string& expression);
 

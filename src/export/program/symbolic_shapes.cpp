@@ -4,6 +4,7 @@
 
 #include <ATen/ops/linalg_lstsq.h>
 #include <ATen/ops/tensor.h>
+#include <c10/util/generic_math.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/types.h>
@@ -252,14 +253,14 @@ std::optional<Polynomial> find_quotient(const Variable& variable, const WantedSi
                                         int64_t slope) {
   const auto x = select(variable.values, target.between);
   auto y = select(target.values, target.between);
-  const auto begin = y.front() - slope * floor_div(y.front(), slope);
+  const auto begin = y.front() - slope * c10::div_floor_integer(y.front(), slope);
   for (auto& value : y) value = (value - begin) / slope;
   for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
     for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
       const auto least = divisor * y.front() - factor * x.front();
       for (auto added = least; added < least + divisor; ++added) {
         const auto quotient = [&](int64_t value) {
-          return floor_div(factor * value + added, divisor);
+          return c10::div_floor_integer(factor * value + added, divisor);
         };
         const auto is_same = [&](int64_t value, int64_t wanted) {
           return quotient(value) == wanted;
