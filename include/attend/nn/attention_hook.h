@@ -49,7 +49,7 @@ struct ForwardState {
   /// `SharedKey`s. A hook that supports self-attention and cross-attention must therefore add
   /// `context.cross` to the numbers of `key`. Otherwise the two `SharedKey`s may be equal if source
   /// and target have the same length. A program traced with such inputs would use one tensor for
-  /// both, which is wrong for inputs of different lengths.
+  /// both attentions, which is wrong for inputs of different lengths.
   ///
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
@@ -82,8 +82,8 @@ struct AttentionContext {
   /// layers also share the sum of bias and mask. Otherwise, `shared_bias` is ignored.
   torch::Tensor shared_bias = {};
   /// Biases that depend only on the offset (key position - query position). They are added to the
-  /// scores after the calls of `before_attention` of all hooks. The pointers must be valid until
-  /// the end of the call.
+  /// scores after `before_attention` of all hooks has been called. The pointers must be valid until
+  /// the end of the attention call.
   c10::SmallVector<OffsetBias*, 2> offset_biases = {};
 };
 

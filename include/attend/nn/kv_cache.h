@@ -45,8 +45,8 @@ struct KvCacheOptions {
 /// `key_mask` if some sequences get fewer new tokens than others. The cache then sets the positions
 /// and the key mask of each attention layer. The `AttentionArgs` of the call may therefore set only
 /// `causal`, `sliding_window`, `need_weights`, `average_attn_weights` and, while `is_aligned()` is
-/// true, a `mask` (..., T, S) over all S keys so far. `causal` is required unless there is a
-/// `mask`; queries can never attend to the keys of later calls.
+/// true, a `mask` (..., T, S) over all S keys so far. If there is no `mask`, `causal` must be set,
+/// because queries can never attend to the keys of later calls.
 ///
 /// For inference only: throws if keys or values require a gradient. Under autocast, the keys and
 /// values are stored in the dtype in which the attention computes them. Not thread-safe: each
@@ -118,8 +118,8 @@ class ATTEND_API KvCache {
   /// Shortens each sequence b to its first lengths[b] tokens. To undo an `extend`, pass the lengths
   /// from before the `extend`. This also works if, e.g. after an exception, some layers have not
   /// appended the tokens of the `extend`. Throws c10::ValueError, and leaves the cache unchanged,
-  /// if a length exceeds the current length of the sequence, or if a token in the sliding window
-  /// before the new end of a sequence has been overwritten.
+  /// if a length exceeds the current length of the sequence, or if the next token of a shortened
+  /// sequence could attend to a token that has been overwritten.
   ///
   ///     const auto lengths = cache.lengths();
   ///     cache.extend(3);  // then the model is called with 3 tokens
@@ -128,10 +128,10 @@ class ATTEND_API KvCache {
 
   /// Replaces the sequences: the new sequence n is a copy of the old sequence rows[n]. Changes the
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
-  /// With cross-attention, select the same rows of the memory and its mask for the next step.
-  /// Throws c10::ValueError if a row does not exist or if a layer has not appended the tokens of
-  /// the last `extend`, and c10::OutOfMemoryError if the batch size increases and the device has
-  /// too little memory. If it throws, the cache is unchanged.
+  /// With cross-attention, also select these rows of the memory and its mask before the next call
+  /// of the model. Throws c10::ValueError if a row does not exist or if a layer has not appended the
+  /// tokens of the last `extend`, and c10::OutOfMemoryError if the batch size increases and the
+  /// device has too little memory. If it throws, the cache is unchanged.
   ///
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);

@@ -89,8 +89,8 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   /// Self-attention. `x` (B, T, E) or (T, E). The mask in `args` broadcasts to (B, H, T, S): bool
   /// (true = may attend) or float (added to the scores); S is T plus the number of cached keys.
   /// Returns the output (..., T, E) and, if `args.need_weights`, the weights (..., H, T, S). Throws
-  /// c10::ValueError if `kdim` or `vdim` differ from E, if the width of `x` is not E, or if
-  /// `dot_product_attention` or the `KvCache` throws it.
+  /// c10::ValueError if `kdim` or `vdim` differ from E or if the width of `x` is not E, and the
+  /// exceptions of `dot_product_attention` and `KvCache`.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {},
                           const ForwardState& state = {});
 
@@ -98,8 +98,8 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
   /// B; the mask broadcasts to (B, H, T, S). Returns the output (..., T, E) and, if
   /// `args.need_weights`, the weights (..., H, T, S). If `key` and `value` are the same tensor,
   /// `state.cache` caches their projections: see `KvCache::memory_keys`. Throws c10::ValueError if
-  /// the width of an input is wrong, if a hook does not support cross-attention, or if
-  /// `dot_product_attention` or the `KvCache` throws it. `cross` is not an overload of `forward`,
+  /// the width of an input is wrong or if a hook does not support cross-attention, and the
+  /// exceptions of `dot_product_attention` and `KvCache`. `cross` is not an overload of `forward`,
   /// because `AnyModule` does not support overloads.
   AttentionOutput cross(const torch::Tensor& query, const torch::Tensor& key,
                         const torch::Tensor& value, const AttentionArgs& args = {},

@@ -11,7 +11,7 @@ namespace attend {
 
 /// Trainable parameters, split by whether weight decay applies.
 struct ParameterGroups {
-  std::vector<torch::Tensor> decay;     ///< matrices and embeddings
+  std::vector<torch::Tensor> decay;     ///< matrices, embeddings, convolution weights
   std::vector<torch::Tensor> no_decay;  ///< biases, norms, scalars, attention sinks
 };
 

@@ -50,7 +50,7 @@ struct AttentionArgs {
 /// Value of `scale` for unscaled scores, as in T5.
 inline constexpr double kUnscaled = 1.0;
 
-/// Options of the scores, the same for all calls of a layer.
+/// Options of the scores. In an attention module, the module and its hooks set these options.
 ///
 ///     dot_product_attention(q, k, v, {.causal = true}, {.scale = kUnscaled});
 struct ScoreOptions {

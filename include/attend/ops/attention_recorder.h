@@ -9,10 +9,10 @@
 
 namespace attend {
 
-/// Records the attention weights of this library's modules and of all other calls of
-/// `dot_product_attention` on this thread until the end of the scope, even if `need_weights` is not
-/// set. If recorders are nested, the innermost one records. Recorders may be destroyed in any order
-/// and on any thread.
+/// Records the attention weights of this library's modules and of `dot_product_attention`, for all
+/// calls on this thread until the end of the scope, even if `need_weights` is not set. If recorders
+/// are nested, only the innermost one records. Recorders may be destroyed in any order and on any
+/// thread.
 ///
 ///     AttentionRecorder recorder;
 ///     model->forward(tokens);

@@ -34,8 +34,9 @@ ATTEND_API torch::Tensor attention_mask(const torch::Tensor& query, const torch:
 
 /// Combines two masks: a query may attend to the keys that both masks allow. Each mask may be bool
 /// (true = may attend), float (added to the scores) or undefined (all keys allowed); shapes
-/// broadcast. The result is bool for two bool masks, else float, with -infinity where a bool mask
-/// is false. Throws c10::TypeError for masks of other dtypes.
+/// broadcast. If one mask is undefined, returns the other mask. Otherwise, the result is bool for
+/// two bool masks, else float, with -infinity where a bool mask is false. Throws c10::TypeError for
+/// masks of other dtypes.
 ///
 ///     auto mask = combine_masks(causal_mask(q, k), key_mask.unsqueeze(-2));
 ATTEND_API torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second);
