@@ -1,5 +1,5 @@
-// Builds a modern decoder block from hooks: QK norm, rotary positions, sliding window, attention
-// sinks, output gate, and a custom hook, which is a module derived from AttentionHook.
+// Builds a modern transformer block with hooks: QK norm, rotary positions, sliding window,
+// attention sinks, output gate, and a custom hook, which is a module derived from AttentionHook.
 #include "attend/nn/attention_sinks.h"
 #include "attend/nn/branch_scale.h"
 #include "attend/nn/kv_cache.h"

@@ -11,7 +11,7 @@
 
 using namespace attend::train;
 
-/// Images (count, 1, 16, 16), each with one white rectangle on black.
+/// Returns images (count, 1, 16, 16), each with one white rectangle on black.
 torch::Tensor rectangles(int64_t count, torch::Generator generator) {
   const auto corners = torch::randint(16, {4, count, 1, 1, 1}, generator);
   const auto pixel = torch::arange(16);
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   auto run = TrainingRun::begin_or_resume(dir, objective, config);
   const auto result = run.train({}, [&] { return --steps_left == 0 && std::raise(SIGKILL) != 0; });
   run.finish(result);
-  fmt::print("resumed after step {}, mean squared error {:.4f} (noisy images: 0.25)\n",
+  fmt::print("started from step {}, mean squared error {:.4f} (noisy images: 0.25)\n",
              run.resumed_state().step, result.state.best->loss);
   attend::export_torchscript(objective->net, torch::randn({2, 1, 16, 16}), dir / "model.pt",
                              {.input_names = {"images"}, .dynamic = {{0, 0, "batch"}}});

@@ -47,7 +47,8 @@ int main() {
   const auto numbers = torch::randn({5, 11});
   model->eval();
   const bool equal = file.forward({numbers}).toTensor().allclose(model(numbers), 1e-5, 1e-5);
-  fmt::print("exported file and module are {} for shape (5, 11)\n", equal ? "equal" : "DIFFERENT");
+  fmt::print("outputs of exported file and module are {} for shape (5, 11)\n",
+             equal ? "equal" : "DIFFERENT");
   std::filesystem::remove(path);
   return equal ? 0 : 1;
 }

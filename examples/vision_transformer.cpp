@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
   auto run = TrainingRun::begin_or_resume(dir, objective, {.max_steps = 60, .checkpoint_every = 9});
   const auto result = run.train({}, [&] { return --steps_left == 0 && std::raise(SIGKILL) != 0; });
   run.finish(result);
-  fmt::print("resumed after step {}, val accuracy {:.3f}\n", run.resumed_state().step,
+  fmt::print("started from step {}, val accuracy {:.3f}\n", run.resumed_state().step,
              result.state.best->accuracy().value());
   attend::export_torchscript(model, torch::randn({2, 1, 16, 16}), dir / "model.pt",
                              {.input_names = {"images"}, .dynamic = {{0, 0, "batch"}}});

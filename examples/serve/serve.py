@@ -1,4 +1,4 @@
-"""Continues a sequence of numbers with the TorchScript, .pt2 and ONNX file of train_and_export."""
+"""Continues a sequence of numbers with the TorchScript, .pt2 and ONNX files of train_and_export."""
 
 import argparse
 import pathlib
