@@ -129,8 +129,8 @@ class ATTEND_API KvCache {
   /// Replaces the sequences: the new sequence n is a copy of the old sequence rows[n]. Changes the
   /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
   /// With cross-attention, also select these rows of the memory and its mask before the next call
-  /// of the model. Throws c10::ValueError if a row does not exist or if a layer has not appended the
-  /// tokens of the last `extend`, and c10::OutOfMemoryError if the batch size increases and the
+  /// of the model. Throws c10::ValueError if a row does not exist or if a layer has not appended
+  /// the tokens of the last `extend`, and c10::OutOfMemoryError if the batch size increases and the
   /// device has too little memory. If it throws, the cache is unchanged.
   ///
   ///     cache.select_rows({0, 0, 2});
