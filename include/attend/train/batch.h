@@ -9,7 +9,7 @@ inline constexpr int64_t kIgnoreIndex = -100;
 
 /// Sequences and targets for a model of this library.
 struct Batch {
-  torch::Tensor tokens;   ///< (B, T) int64: input; source of a Seq2Seq
+  torch::Tensor tokens;   ///< (B, T) int64: input; for a Seq2Seq, the source
   torch::Tensor targets;  ///< int64: class, next token or `kIgnoreIndex`; (B, T) for a
                           ///< LanguageModel, (B, U) for a Seq2Seq, (B) for a SequenceClassifier
   torch::Tensor answers = {};  ///< bool, shape of `targets`: true = counted in the accuracy;

@@ -33,9 +33,9 @@ class ATTEND_API CheckpointStore {
   explicit CheckpointStore(std::filesystem::path directory);
 
   /// Saves a checkpoint and removes all but the two latest checkpoints. Also removes checkpoints of
-  /// later steps: they are damaged, and `load_latest` skipped them when the run was resumed. Throws
-  /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
-  /// then kept.
+  /// later steps: a resumed run may have damaged checkpoints of later steps, which `load_latest`
+  /// skipped. Throws std::runtime_error if a file cannot be written (the message names it); earlier
+  /// checkpoints are then kept.
   void save(const Checkpoint& checkpoint);
 
   /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws
@@ -58,9 +58,9 @@ class ATTEND_API CheckpointStore {
 
   std::vector<std::filesystem::path> newest_first() const;
   /// Makes `file` a hard link to the best weights of the previous checkpoint if these are the same
-  /// as `best`. `checksum` is the checksum of `best`. Returns false if the weights differ, or if
-  /// the file of the previous checkpoint is damaged or cannot be linked. The caller must then write
-  /// `best` to `file`.
+  /// as `best`. `checksum` is the checksum of `best`. Returns false if this object has saved no
+  /// checkpoint yet, if the weights differ, or if the file of the previous checkpoint is damaged or
+  /// cannot be linked. The caller must then write `best` to `file`.
   bool link_best(const std::map<std::string, torch::Tensor>& best, const std::string& checksum,
                  const std::filesystem::path& file) const;
 

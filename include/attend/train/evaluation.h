@@ -34,7 +34,7 @@ struct Evaluation {
   std::optional<double> accuracy() const { return exact_match.accuracy(); }
 };
 
-/// Batch size of evaluations; does not change the result.
+/// Batch size of evaluations. Changes the result only by rounding errors.
 inline constexpr int64_t kEvalBatchSize = 64;
 
 }  // namespace attend::train

@@ -21,16 +21,17 @@ struct RowLayout {
 };
 
 /// Returns a batch for a LanguageModel. Each row is a prompt followed by its answer. The tokens of
-/// the answer are the targets.
+/// the answer are the targets. The last token of the answer is only a target, so a prompt and its
+/// answer may have length + 1 tokens. Also throws InputError if a prompt is empty.
 ATTEND_API Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout);
 
 /// Returns a batch for a SequenceClassifier. Each row is a prompt. The target is the index of the
-/// answer in `classes`.
+/// answer in `classes`. Also throws InputError if an answer is not in `classes`.
 ATTEND_API Batch classification_rows(const std::vector<Example>& examples, const RowLayout& layout,
                                      const std::vector<std::string>& classes);
 
 /// Returns a batch for a Seq2Seq. Source: the prompt. Decoder input: `bos_token`, then the answer.
-/// Targets: the answer, then `eos_token`.
+/// Targets: the answer, then `eos_token`. An answer may have at most length - 1 tokens.
 ATTEND_API Batch translation_rows(const std::vector<Example>& examples, const RowLayout& layout,
                                   int64_t bos_token, int64_t eos_token);
 

@@ -30,7 +30,8 @@ struct LearningRateSearch {
   std::vector<LearningRateStep> steps;  ///< in increasing order of the learning rate
   std::vector<double> smoothed;         ///< centered moving average of the losses
   std::optional<double> suggestion;     ///< suggested learning rate; std::nullopt if there are
-                                        ///< fewer than 3 steps or `smoothed` never fell by 10 %
+                                        ///< fewer than 3 steps, or if all values of `smoothed`
+                                        ///< are more than 90 % of the first value
 };
 
 /// Learning rate range test (Smith 2017, "Cyclical Learning Rates for Training Neural Networks"):

@@ -17,8 +17,8 @@ namespace attend::train {
 /// A training batch, drawn by an `Objective`.
 struct TrainingBatch {
   std::vector<torch::Tensor> tensors;  ///< inputs and targets; undefined tensors are allowed
-  int64_t num_targets = 0;             ///< number of terms that the loss sums up; may be 0 if
-                                       ///< another batch of the same step has targets
+  int64_t num_targets = 0;             ///< number of targets over which the loss is summed; may be
+                                       ///< 0 if another batch of the same step has targets
   int64_t num_tokens = 0;              ///< number of tokens, or of samples if the data has no
                                        ///< tokens; counted in `Progress::tokens_per_second`
 };

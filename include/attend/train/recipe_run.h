@@ -21,8 +21,8 @@ struct TrainingSetup {
 };
 
 /// Makes the task and the model of a recipe. Seeds LibTorch's global generators with the recipe's
-/// seed. `tokenizer` is passed to `make_task`. Throws InputError for a device that does not exist,
-/// and in the same cases as `make_task` and `make_model`.
+/// seed. `tokenizer` is passed to `make_task`. Throws InputError for a device that is not
+/// available, and in the same cases as `make_task` and `make_model`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

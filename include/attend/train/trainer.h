@@ -89,10 +89,10 @@ class ATTEND_API Trainer {
 
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
   /// c10::ValueError if all parameters are frozen, if the batches of a step have no targets, or if
-  /// the loss is not 0-dim or requires no gradient. Throws std::runtime_error if the loss or the
-  /// gradient norm of a step is not finite, and `on_nonfinite` is `stop` or a weight is not finite;
-  /// the message contains step, learning rate and latest checkpoint. Throws std::runtime_error if
-  /// training ends without a finite validation loss.
+  /// the loss is not 0-dim or requires no gradient. If the loss or the gradient norm of a step is
+  /// not finite, throws std::runtime_error in two cases: `on_nonfinite` is `stop`, or a weight is
+  /// not finite. The message contains step, learning rate and latest checkpoint. Also throws
+  /// std::runtime_error if training ends without a finite validation loss.
   TrainResult run(const TrainerHooks& hooks = {});
 
   /// The progress so far.
@@ -106,9 +106,9 @@ class ATTEND_API Trainer {
   void restore(const Checkpoint& checkpoint);
 
  private:
-  /// Returns the number of CPU threads to train with. If `config.threads` is 0, and
-  /// `TrainerState::threads` is 0 or larger than the number of available threads, measures which
-  /// number is fastest.
+  /// Returns the number of CPU threads to train with: `config.threads` if it is not 0, else
+  /// `TrainerState::threads` if it is not 0 and not larger than the number of available threads.
+  /// Otherwise, for a module on the CPU, measures which number is fastest.
   int64_t num_threads();
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;

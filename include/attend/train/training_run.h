@@ -38,14 +38,14 @@ class ATTEND_API TrainingRun {
  public:
   /// Creates the run directory. With `overwrite`, an existing run in the directory is replaced: see
   /// `RunDirectory::create`. Moves the module to `config.device`. Throws InputError in the same
-  /// cases as `RunDirectory::create`, for a device that does not exist, and for a value of `config`
-  /// that is out of range.
+  /// cases as `RunDirectory::create`, for a device that is not available, and for a value of
+  /// `config` that is out of range.
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
                            const TrainingRunOptions& options = {}, bool overwrite = false);
   /// Continues a run from its latest checkpoint, or from the start if it has none. Training values
   /// other than `optimizer` and `seed` may differ. Throws InputError for a value of `config` that
-  /// is out of range, for a device that does not exist, in the same cases as
+  /// is out of range, for a device that is not available, in the same cases as
   /// `RunDirectory::resume`, and if the run is finished; the message then says what to change.
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
