@@ -30,7 +30,8 @@ struct TensorInfo {
   int64_t elements = 0;                   ///< number of elements
   int64_t bytes = 0;                      ///< size in bytes
   TensorRole role = TensorRole::unknown;  ///< parameter, frozen, buffer or unknown
-  std::string alias_of = {};              ///< earlier tensor with same memory and shape, or empty
+  std::string alias_of = {};              ///< name of an earlier tensor with the same memory and
+                                          ///< shape; empty if there is none
 };
 
 /// Totals over tensors. Tensors with the same memory and shape (tied weights) are counted once,

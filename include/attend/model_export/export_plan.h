@@ -59,7 +59,8 @@ ATTEND_API ExportPlan plan_export(LanguageModel model);
 /// - `forward_padded(tokens, key_mask)`: returns the logits of padded sequences.
 /// - `forward_token_types(tokens, key_mask, token_types)`: returns the logits of padded sequences
 ///   with token types. Exists only if the model has token types.
-/// - `attention(tokens)`: as `attention` of a language model. Exists only if the model has layers.
+/// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T). Exists only
+///   if the model has layers.
 ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 
 /// Returns the plan of an encoder-decoder model. `forward(source, target)` maps int64 (B, S) and
@@ -70,8 +71,8 @@ ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 /// - `generate(source, bos_token, eos_token, max_new_tokens=200, temperature=1.0, top_k=0)`:
 ///   returns the generated tokens (B, N) between `bos_token` and `eos_token`, where N is at most
 ///   min(max_new_tokens, max_seq_len). Shorter sequences are padded with `eos_token`.
-/// - `step(target, memory, past)`: as `step` of a language model; `memory` is the result of
-///   `encode`.
+/// - `step(target, memory, past)`: returns the logits of `target` and the updated cache, like the
+///   `step` of a language model. `memory` is the result of `encode`.
 ATTEND_API ExportPlan plan_export(Seq2Seq model);
 
 }  // namespace attend

@@ -23,10 +23,10 @@ struct SamplingOptions {
   double min_p = 0.0;
 };
 
-/// Returns `logits` (V) with a repetition penalty: positive logits of the tokens in `previous` are
-/// divided by `penalty`, negative logits are multiplied by `penalty`. Each token is penalized once,
-/// however often it occurs. Source: Keskar et al. 2019 (CTRL), section 4.1; the rule for negative
-/// logits is from Hugging Face transformers.
+/// Returns `logits` (V) with a repetition penalty for the tokens in `previous`: their positive
+/// logits are divided by `penalty`, and their negative logits are multiplied by `penalty`. Each
+/// token is penalized once, however often it occurs. Source: Keskar et al. 2019 (CTRL), section
+/// 4.1; the rule for negative logits is from Hugging Face transformers.
 ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
                                              double penalty);
 
@@ -34,18 +34,20 @@ ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::In
 /// not change the probabilities and prevents overflow at very low temperatures.
 ATTEND_API torch::Tensor with_temperature(const torch::Tensor& logits, double temperature);
 
-/// Returns `logits` (V) with all but the `k` largest set to -inf; unchanged if `k` is 0 or >= V.
-/// Among equal logits, the lower token ids are kept.
+/// Returns a copy of `logits` (V) in which all but the `k` largest logits are -inf. If `k` is 0 or
+/// >= V, returns `logits`. Among equal logits, the logits of the lower token ids are kept.
 ATTEND_API torch::Tensor keep_top_k(const torch::Tensor& logits, int64_t k);
 
-/// Returns `logits` (V) with the logits of all tokens outside of the nucleus set to -inf. The
-/// nucleus is the smallest set of most likely tokens whose total probability is at least `p`; it
-/// has at least one token. Among equal logits, the lower token ids are kept. Source: Holtzman et
-/// al. 2020, The Curious Case of Neural Text Degeneration.
+/// Returns a copy of `logits` (V) in which the logit of each token outside of the nucleus is -inf.
+/// The nucleus is the smallest set of most likely tokens whose total probability is at least `p`;
+/// it has at least one token. If `p` >= 1, returns `logits`. Among equal logits, the logits of the
+/// lower token ids are kept. Source: Holtzman et al. 2020, The Curious Case of Neural Text
+/// Degeneration.
 ATTEND_API torch::Tensor keep_top_p(const torch::Tensor& logits, double p);
 
-/// Returns `logits` (V), with -inf for each token whose probability is less than `p` times the
-/// probability of the most likely token. Source: Nguyen et al. 2024, min-p sampling.
+/// Returns a copy of `logits` (V) in which the logit of a token is -inf if its probability is less
+/// than `p` times the probability of the most likely token. Source: Nguyen et al. 2024, min-p
+/// sampling.
 ATTEND_API torch::Tensor keep_min_p(const torch::Tensor& logits, double p);
 
 /// Returns a token id sampled from `logits` (V), which may have any floating dtype and device, and
