@@ -34,8 +34,8 @@ class CallSites {
 
 /// RAII guard: while it exists, traces on this thread record call stacks in `sites`. The guard
 /// observes the operator calls of this thread. It does not use the callback of LibTorch's tracer
-/// (`setRecordSourceLocation`), since all threads share that callback, and no function returns the
-/// current callback, which a guard would have to restore.
+/// (`setRecordSourceLocation`): all threads share that callback, and a guard could not restore it,
+/// since LibTorch has no function that returns the current callback.
 class RecordCallSites {
  public:
   explicit RecordCallSites(CallSites& sites);

@@ -58,8 +58,9 @@ void check_extra_file(const std::string& name) {
   const bool is_plain = name.find_first_of(std::string_view("\0\\", 2)) == std::string::npos &&
                         replace_invalid_utf8(name) == name;
   TORCH_CHECK_VALUE(!name.empty() && path.is_relative() && !leaves && is_plain,
-                    "the name of an extra file must be a relative path in UTF-8 without "
-                    "backslashes, a slash at the end, or a component '.' or '..', found '",
+                    "the name of an extra file must be a relative path in UTF-8 without NUL "
+                    "characters, backslashes, a slash at the end, or a component '.' or '..', "
+                    "found '",
                     name, "'");
 }
 

@@ -14,20 +14,22 @@ namespace attend {
 /// that would need too much memory or time.
 class ATTEND_API CostModel {
  public:
-  /// `base`: the sizes from which `add` changes one dimension at a time. `cost`: the cost at these
-  /// sizes.
+  /// `base`: sizes of all dimensions. `cost`: the cost at these sizes. `add` adds the costs at
+  /// sizes that differ from `base` in one dimension.
   CostModel(const SizesByName& base, const OperatorCost& cost);
 
-  /// Adds the cost at sizes that differ from the base sizes only in `dimension`, which has `size`.
+  /// Adds the cost at sizes that differ from the base sizes only in `dimension`. `size`: the size
+  /// of this dimension.
   void add(const std::string& dimension, int64_t size, const OperatorCost& cost);
 
   /// Returns an estimate: the cost at the base sizes, multiplied by one factor per dimension. The
   /// factor of a dimension is the cost if only this dimension changes, divided by the cost at the
   /// base sizes. Above the largest size that was added for a dimension, the cost is assumed to grow
   /// with a power of the size. The exponent is estimated from the costs at the two largest sizes,
-  /// with a margin of 0.25. If only the base size is known, the exponent is 2, as for the scores of
-  /// attention. Between two added sizes, the cost is interpolated by a power of the size. Below the
-  /// smallest added size, the cost at the smallest added size is used.
+  /// with a margin of 0.25, and is at least 1. If only the cost at the base size is known, the
+  /// exponent is 2, as for the scores of attention. Between two added sizes, the cost is
+  /// interpolated by a power of the size. Below the smallest added size, the cost at the smallest
+  /// added size is used.
   OperatorCost predict(const SizesByName& sizes) const;
 
   /// Returns the largest size of `dimension` with a known cost.

@@ -57,7 +57,7 @@ class Pickle::Parser {
   void push(Value value) { stack_.push_back(add(std::move(value))); }
   void push_integer(int64_t value) { push({.kind = Kind::integer, .integer = value}); }
 
-  /// Throws InputError if the stack contains less than `count` values above the last mark.
+  /// Throws InputError if the stack contains fewer than `count` values above the last mark.
   void expect_values(std::size_t count) const {
     const auto begin = marks_.empty() ? 0 : marks_.back();
     if (stack_.size() - begin < count) fail("a value is missing");

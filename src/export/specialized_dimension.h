@@ -21,7 +21,7 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<torch::Tensor>& others);
 
-/// Calls the function above for `inputs` and for copies of `inputs` in which one dynamic dimension
+/// Calls the overload above for `inputs` and for copies of `inputs` in which one dynamic dimension
 /// at a time has another size. Returns the first description that is found, or nullopt. Throws
 /// std::runtime_error if `function` throws for the resized inputs.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,

@@ -99,8 +99,8 @@ void define_methods(jit::Module& scripted, const TorchScriptMethods& methods) {
   }
 }
 
-/// Runs `call` on the loaded file. Returns the largest difference between the outputs and the
-/// expected outputs.
+/// Runs `call` on the loaded file. Returns the largest absolute difference between the outputs
+/// and the expected outputs, or 0 if `call.expected` is not set.
 double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Device device,
                 double tolerance) {
   const auto rng = rng_state(rng_devices(device));

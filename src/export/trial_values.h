@@ -22,8 +22,8 @@ ATTEND_API bool supports_other_values(const torch::Tensor& input);
 /// first element. With `Values::half_zero`, every second element is 0 or, in an integer tensor, the
 /// smallest element. In these three cases, integers stay in the range of the example's values,
 /// since the module may reject other integers. `Values::one_more` adds 1, except to integers on a
-/// GPU. `Values::one_less` subtracts 1 from integers if all are positive. `Values::mirrored`,
-/// `Values::one_more` and `Values::one_less` negate Booleans.
+/// GPU. `Values::one_less` subtracts 1 from integers if all are positive; other tensors of numbers
+/// stay unchanged. `Values::mirrored`, `Values::one_more` and `Values::one_less` negate Booleans.
 ATTEND_API torch::Tensor with_values(const torch::Tensor& input, Values values);
 
 }  // namespace attend

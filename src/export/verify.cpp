@@ -53,7 +53,7 @@ std::optional<std::vector<torch::Tensor>> expected_of(const torch::nn::Module& m
                                                       const Forward& forward, const Trial& trial,
                                                       const std::vector<torch::Tensor>& inputs,
                                                       OperatorCost& cost) {
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers;  // and copies
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers;  // each with a copy
   for (const auto& buffer : module.buffers()) {
     if (buffer.defined()) buffers.emplace_back(buffer, buffer.clone());
   }
@@ -93,9 +93,10 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
   return "";
 }
 
-/// Differences between the sizes in `run_near_sizes` and the example's sizes. In the first
-/// comparison, successive dimensions grow by 1, 2, 3, 1, ..., so that swapped dimensions are
-/// detected. The second comparison begins with 2, and the third with 3.
+/// Numbers by which `run_near_sizes` enlarges the example's sizes in three trials. In the first
+/// trial, successive dimensions grow by 1, 2, 3, 1, ... In the second trial, the sequence begins
+/// with 2; in the third trial, with 3. Dimensions grow by different numbers so that swapped
+/// dimensions are detected.
 constexpr std::array<int64_t, 3> kIncrements{1, 2, 3};
 
 int64_t increased(int64_t size, int64_t increment, const DynamicDimension& dynamic) {
@@ -157,8 +158,10 @@ class Verification {
   /// seconds.
   static constexpr double kMaxSeconds = 2.0;
 
-  /// Runs trials at the minimum sizes, with one dimension at its minimum, and at sizes slightly
-  /// larger than the example's (slightly smaller if the maximum requires it).
+  /// Runs trials at three kinds of sizes. First, all dimensions have their minimum size. Then one
+  /// dimension at a time has its minimum size, and the others have the example's sizes. Then all
+  /// dimensions are slightly larger than in the example (slightly smaller if the maximum requires
+  /// it).
   void run_near_sizes() {
     if (dimensions_.empty()) return;
     run_trial({.sizes = smallest_sizes_});
@@ -220,8 +223,9 @@ class Verification {
     }
   }
 
-  /// Runs a trial in which each dimension has the largest size that `run_growing_sizes` verified.
-  /// Omits the trial if it would exceed `kMaxBytes` or `remaining_elements_`.
+  /// Runs a trial in which each dimension has the largest size that `run_growing_sizes` verified
+  /// while the other dimensions had the example's sizes. Omits the trial if it would exceed
+  /// `kMaxBytes` or `remaining_elements_`.
   void run_largest_sizes() {
     SizesByName sizes;
     for (const auto& dimension : dimensions_) {

@@ -9,8 +9,8 @@ struct Operands {
   Value b;
 };
 
-/// Returns the operands of a division whose quotient is rounded to an integer, cast to the type in
-/// which LibTorch computes the division.
+/// Returns the arguments `self` and `other`, cast to the type in which LibTorch computes
+/// floor_divide, remainder, fmod and div with a `rounding_mode`.
 Operands operands(Call& call) {
   const auto type = at_least_float32(call.result_type());
   return {call.operand("self", type), call.operand("other", type)};

@@ -56,7 +56,8 @@ Indices read_indices(Call& call) {
       read.order.push_back(i);
     }
   }
-  // The indices are broadcast to one shape and concatenated along a new last dimension.
+  // The indices are broadcast to one shape, which is the shape of their sum, and concatenated along
+  // a new last dimension.
   std::vector<Value> columns;
   auto sum = indices.front().value;
   for (std::size_t i = 1; i < indices.size(); ++i) {

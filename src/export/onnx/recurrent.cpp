@@ -7,10 +7,10 @@
 namespace attend::onnx {
 namespace {
 
-/// ONNX operator of a recurrent layer, and the order of the gates in the operator's weights.
+/// Describes how a kind of recurrent layer is translated to an ONNX operator.
 struct Kind {
   const char* op_type;
-  std::vector<std::size_t> gates;  ///< indices of LibTorch's gates, in ONNX's order
+  std::vector<std::size_t> gates;  ///< indices of LibTorch's gates, in the order of ONNX's weights
   std::size_t states;              ///< number of state tensors
   Attributes attributes;
 };

@@ -107,7 +107,8 @@ void roll(Call& call) {
   auto value = call.tensor("self");
   for (std::size_t i = 0; i < shifts.size(); ++i) {
     // The elements from index `start` to the end become the first elements. `start` is computed
-    // modulo the size, since the shift may exceed the size.
+    // modulo the size, since the shift may exceed the size. A size of 0 is replaced by 1, since
+    // integers cannot be divided by 0.
     auto size = call.size(size_of(call, dimensions[i]));
     size = graph.add("Max", {size, graph.list({1})});
     const auto start = graph.add("Mod", {graph.list({-shifts[i]}), size});

@@ -56,8 +56,8 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   const auto is_outside = [&](const int64_t* number) {
     return number != nullptr && *number != kEnd && (*number > smallest || *number < -smallest);
   };
-  // True if the end is always at or after the start. If both are relative to the same end of the
-  // dimension, this remains true after clamping.
+  // Returns true if the end of the slice is at or after its start at all sizes of the dimension. If
+  // both are counted from the same side of the dimension, this remains true after clamping.
   const auto is_in_order = [&] {
     if (start_number == nullptr || end_number == nullptr) return false;
     if (*end_number == kEnd) return true;
@@ -169,7 +169,8 @@ void set_hints(ExportedProgram& program) {
   search(symbols, all, /*halve=*/false);
   // If all dimensions together become too large, one dimension alone may still become large enough.
   for (const auto& symbol : all) search(best, {symbol}, /*halve=*/false);
-  // A slice such as x.slice(1, -100, 120) is empty, a special size, unless x.size(1) < 220.
+  // A slice such as x.slice(1, -100, 120) is empty if x.size(1) >= 220. An empty slice has a
+  // special size, 0. Therefore smaller sizes are tried, too.
   for (const auto& symbol : all) search(best, {symbol}, /*halve=*/true);
   for_each_size(program, [&](Size& size) { size.value = evaluate(size, best); });
 }

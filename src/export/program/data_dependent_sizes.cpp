@@ -21,10 +21,10 @@ bool is_in_place(const Node& node) {
   return name.ends_with('_') && !name.ends_with("__");
 }
 
-/// Kind of a size that equals the number of nonzero elements of a mask.
+/// Kind of a size that equals the number of nonzero elements of a tensor, such as a mask.
 constexpr const char* kCount = "count";
 
-/// An operator whose outputs have a size that depends on the values of one of its arguments.
+/// Describes an operator whose outputs have a size that depends on the values of one argument.
 struct Rule {
   const char* argument;
   /// Operators of the same kind compute equal sizes from the same argument.
@@ -95,8 +95,8 @@ class Finder {
            dtype == schema_enum(c10::ScalarType::Byte);
   }
 
-  /// If `num_classes` is not given, the size of the last dimension of the result of one_hot is the
-  /// largest value of `self` plus 1.
+  /// If `num_classes` is not given, the last dimension of one_hot's result has the size
+  /// max(self) + 1.
   std::optional<Dimension> dimension_of_one_hot(const Node& node) const {
     const auto& classes = required_argument<TensorName>(node, "self");
     const auto* count = find_argument<int64_t>(node, "num_classes");

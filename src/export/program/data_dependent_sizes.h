@@ -20,7 +20,7 @@ struct DataDependentSize {
   bool depends_on_inputs = true;
 };
 
-/// Sizes by name of the tensor that has the size, and index of the dimension.
+/// Data-dependent sizes. The key is the name of the tensor and the index of the dimension.
 using DataDependentSizes = std::map<std::pair<std::string, std::size_t>, DataDependentSize>;
 
 /// Returns the sizes in `program` that depend on the values of tensors. `tensors`: metadata with

@@ -66,7 +66,7 @@ class Decomposer {
     return false;
   }
 
-  /// Replaces tensor_split, or a function that calls tensor_split, by slices.
+  /// Replaces tensor_split, hsplit, vsplit or dsplit by slices.
   bool split(const Node& node, int64_t dim) {
     const auto& self = required_argument<TensorName>(node, "self");
     const auto dimension = index_of(self, dim);
@@ -108,7 +108,8 @@ class Decomposer {
     return ends;
   }
 
-  /// Replaces a diagonal of a matrix that may not be square by the diagonal of a square slice.
+  /// Replaces the diagonal of a matrix by the diagonal of a square slice of the matrix. Returns
+  /// false if the sizes of the matrix are constant, or the matrix is always square.
   bool diagonal(const Node& node) {
     const auto& self = required_argument<TensorName>(node, "self");
     const auto diagonal = diagonal_in(node, self);
@@ -265,8 +266,8 @@ class Decomposer {
   }
 
   /// Pools dimension `dimension` of `x` to `count` elements. This dimension has the same size in
-  /// `x` as in `self`. Element i is the mean or the maximum of a slice. The slice begins at floor(i
-  /// * size / count) and ends at ceil((i + 1) * size / count).
+  /// `x` as in `self`. Element i is the mean or the maximum of a slice. The slice begins at
+  /// floor(i * size / count) and ends at ceil((i + 1) * size / count).
   TensorName pool(const TensorName& x, const TensorName& self, int64_t dimension, int64_t count,
                   bool is_mean) {
     const auto& size = size_of(self, dimension);

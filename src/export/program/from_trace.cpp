@@ -127,8 +127,8 @@ class Converter {
     traced_.program.nodes.push_back(std::move(call));
   }
 
-  /// x.slice(1, 2) and x.index({Slice(), Slice(2)}) have different values of `end` for the last
-  /// element. Replaces both by kEnd.
+  /// x.slice(1, 2) and x.index({Slice(), Slice(2)}) both extend to the end of the dimension, but
+  /// are traced with different numbers as the argument `end`. Replaces both numbers by kEnd.
   static void set_end_of_open_slice(Node& slice) {
     for (auto& input : slice.inputs) {
       const auto* number = std::get_if<int64_t>(&input.value);

@@ -137,9 +137,9 @@ class SymbolicMeta {
     std::vector<Size> strides;
     for (std::size_t i = 0; i < rank && !all_dense; ++i) {
       const auto found = strides_.find(column(observation.strides, i, count));
-      // If no expression is found, for example because strides are irregular if sizes are 0 or 1,
-      // the strides of a dense tensor are used: compilers compute the actual strides from the
-      // strides of the inputs.
+      // Strides may have no expression, for example because they are irregular at sizes 0 and 1. In
+      // this case, the strides of a dense tensor are used: compilers compute the actual strides
+      // from the strides of the inputs.
       if (!found) break;
       strides.push_back(*found);
     }
@@ -149,9 +149,10 @@ class SymbolicMeta {
     meta.storage_offset = offset.value_or(Size{});
   }
 
-  /// A slice has the strides of the sliced tensor. The runs do not always show these strides: a
-  /// slice of x of shape (B, T, E) such as x.slice(1, 0, 900) is dense in all runs if T > 900 would
-  /// need too much memory.
+  /// Sets the strides of a slice: the strides of the sliced tensor, with the stride of the sliced
+  /// dimension multiplied by `step`. The runs do not always show these strides. For example,
+  /// x.slice(1, 0, 900) of a dense x of shape (B, T, E) is dense in all runs if runs with T > 900
+  /// would need too much memory.
   void set_strides_of_slice(const Node& slice) {
     auto& meta = program_.tensors.at(std::get<TensorName>(slice.outputs.front()).name);
     const auto& self = program_.tensors.at(required_argument<TensorName>(slice, "self").name);
@@ -167,9 +168,9 @@ class SymbolicMeta {
   }
 
   /// Returns the expression of an input's dimension whose size is `values[i]` in each run i, or
-  /// nullopt. Most operators keep sizes, at the same index from the front or from the back. If two
-  /// expressions have the same values in all runs, the expression of the input is more likely to be
-  /// right.
+  /// nullopt. Prefers a dimension with the index `dimension`, counted from the front or from the
+  /// back, since most operators keep sizes there. Other expressions may have the same values in all
+  /// runs, but the expression of an input is more likely to be right.
   std::optional<Size> size_of_inputs(const std::vector<std::string>& inputs,
                                      const std::vector<int64_t>& values, std::size_t dimension,
                                      std::size_t rank) const {
@@ -300,7 +301,7 @@ class SymbolicMeta {
   /// The values in all runs and the unbacked symbol of each data-dependent size, by
   /// `DataDependentSize::origin`.
   std::map<std::string, std::pair<std::vector<int64_t>, Size>> origins_;
-  std::map<std::string, std::vector<int64_t>> unbacked_;  // values of the symbol in all runs
+  std::map<std::string, std::vector<int64_t>> unbacked_;  // values in all runs, by symbol
 };
 
 }  // namespace

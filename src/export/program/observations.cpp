@@ -135,7 +135,7 @@ void Observations::record_smaller_sizes() {
         const auto limit = limits.try_emplace(found->second.origin, next).first->second;
         if (tensor.size(dimension) > limit) {
           tensor.set_data(tensor.narrow(dimension, 0, limit).clone());
-        } else if (tensor.size(dimension) == 0) {  // 0 is also a valid index
+        } else if (tensor.size(dimension) == 0) {  // adds zeros, which are valid indices
           auto sizes = tensor.sizes().vec();
           sizes[static_cast<std::size_t>(dimension)] = limit;
           tensor.set_data(tensor.new_zeros(sizes));

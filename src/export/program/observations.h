@@ -26,7 +26,7 @@ struct Observation {
   std::vector<std::vector<int64_t>> strides;  // strides, then the storage offset, in each run
 };
 
-/// Thrown if a program throws for these inputs.
+/// Thrown if a program throws. `inputs` are the inputs of the program.
 struct RejectedInputs : std::runtime_error {
   RejectedInputs(const std::string& message, const std::vector<torch::Tensor>& rejected)
       : std::runtime_error(message), inputs(rejected) {}

@@ -61,7 +61,8 @@ class ShapeFunction {
   }
 
  private:
-  /// The size is max(0, end - start), after `start` and `end` are clamped to the dimension.
+  /// The size is max(0, end - start), after `start` and `end` are clamped to the dimension. This
+  /// number is divided by `step` and rounded up.
   void slice() {
     const auto& self = sizes_of("self");
     const auto dimension = dim(self, "dim");
@@ -123,7 +124,7 @@ class ShapeFunction {
 
   void convolution() {
     if (const auto* transposed = find_argument<bool>(node_, "transposed")) {
-      if (*transposed) return;  // the sizes are linear
+      if (*transposed) return;  // linear sizes: left to SymbolicShapes
     }
     const auto& self = sizes_of("input");
     const auto& weight = sizes_of("weight");  // (output channels, channels / groups, ...)
@@ -172,7 +173,7 @@ class ShapeFunction {
 
   /// Adds a size if its expression contains a floor division or is clamped.
   void add(const Argument& output, std::size_t dimension, const Size& size) {
-    constexpr std::size_t kMaxLength = 2000;  // each operator may repeat the text of its input
+    constexpr std::size_t kMaxLength = 2000;  // an operator may repeat its input's expression
     const auto contains = [&](const char* function) {
       return size.expression.find(function) != std::string::npos;
     };
@@ -207,7 +208,7 @@ class ShapeFunction {
     return std::get<int64_t>(list->at(list->size() == 1 ? 0 : index));
   }
 
-  /// Returns the begin or the end of a slice, or nullopt if it is a SymInt.
+  /// Returns the argument `start` or `end` of a slice, or nullopt if the argument is a SymInt.
   std::optional<int64_t> number(std::string_view argument) const {
     if (find_argument<SymbolName>(node_, argument) != nullptr) return std::nullopt;
     const auto* given = find_argument<int64_t>(node_, argument);

@@ -10,7 +10,7 @@
 
 namespace attend::program {
 
-/// Sizes by name of the tensor that has the size, and index of the dimension.
+/// Sizes of tensors. The key is the name of the tensor and the index of the dimension.
 using ShapeFunctionResult = std::map<std::pair<std::string, std::size_t>, Size>;
 
 /// Computes sizes of a node's outputs from the definition of the operator: slice, `unfold`,

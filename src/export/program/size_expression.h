@@ -33,7 +33,8 @@ ATTEND_API int64_t evaluate(const Size& size, const std::map<std::string, int64_
 
 /// Returns a lower and an upper bound of a size, for symbols within their ranges. Returns the
 /// smallest and the largest int64_t if the bounds are unknown: if a symbol has a negative factor,
-/// or a sum or product exceeds 64 bits.
+/// or a sum or product exceeds 64 bits. If a symbol of the size has no maximum, the upper bound is
+/// the largest int64_t.
 ATTEND_API std::pair<int64_t, int64_t> bounds_of(const Size& size,
                                                  const std::map<std::string, Range>& ranges);
 

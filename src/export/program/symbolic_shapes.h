@@ -33,8 +33,8 @@ class ATTEND_API SymbolicShapes {
   std::optional<Size> find(const std::vector<int64_t>& values);
 
   /// Adds an expression whose value in run i is `values[i]`. For these values, `find` returns this
-  /// expression, unless another expression with these values is known. Expressions found later may
-  /// contain it.
+  /// expression, unless another expression with these values is known. Expressions that are found
+  /// later may contain the added expression.
   void add(const std::string& expression, const std::vector<int64_t>& values);
 
   /// A variable of the polynomials.
@@ -53,7 +53,7 @@ class ATTEND_API SymbolicShapes {
 
   std::vector<std::size_t> fitted_;  // ascending
   std::size_t num_symbols_;
-  std::vector<Variable> variables_;  // the symbols, then quotients and clamped sizes
+  std::vector<Variable> variables_;  // the symbols, then other expressions
   std::vector<Variable> sums_;       // polynomials of several variables
   std::map<std::vector<int64_t>, std::optional<std::string>> found_;
 };

@@ -36,8 +36,8 @@ void write_storage(Writer& writer, const std::string& entry, const torch::Tensor
   writer.writeRecord(entry, on_cpu.data(), on_cpu.sizeInBytes());
 }
 
-/// Writes the weights `inputs` and the config file that lists them. Weights with the same storage
-/// share one archive entry.
+/// Writes the weights to which `inputs` refer, and the config file that lists these weights.
+/// Weights with the same storage share one archive entry.
 void write_weights(Writer& writer, const WeightsLayout& layout, const char* prefix,
                    const std::vector<Input>& inputs, const TracedProgram& traced) {
   const std::string folder = layout.folder;
