@@ -33,8 +33,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
 /// errors.
 std::string short_message(const std::exception& error);
 
-/// Returns an error that says that the module throws `error` for `inputs`, although their sizes are
-/// allowed.
+/// Returns an error whose message says that the module rejects `inputs`, although their sizes are
+/// allowed. The message ends with the short message of `error`, which the module threw.
 std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
                                   const std::exception& error);
 

@@ -79,9 +79,9 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   }
 }
 
-/// Returns a number for the given values of the symbols: the number of dynamic sizes that are 0 or
-/// 1, plus the number of clamped starts and ends of slices that coincide with the first or the last
-/// element of the sliced dimension. Throws std::overflow_error if a tensor has more than 2^31
+/// Counts the sizes that PyTorch would specialize if the symbols had the given values: dynamic
+/// sizes that are 0 or 1, and clamped starts and ends of slices that coincide with the first or the
+/// last element of the sliced dimension. Throws std::overflow_error if a tensor has more than 2^31
 /// elements.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
   constexpr double kMaxElements = 0x1p31;

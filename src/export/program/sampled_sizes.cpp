@@ -16,7 +16,7 @@
 namespace attend::program {
 namespace {
 
-/// Sizes of a dynamic dimension in most runs, as differences from the smallest of these sizes.
+/// In most runs, the size of a dynamic dimension is a smallest size plus one of these numbers.
 /// Sizes that are close to each other detect floor divisions with small divisors. Sizes that are
 /// far from each other detect floor divisions with large divisors.
 constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};

@@ -35,19 +35,20 @@ ATTEND_API std::vector<SampledDimension> sampled_dimensions(
     const std::vector<torch::Tensor>& example, const std::vector<DynamicDimension>& dynamic,
     const std::set<int64_t>& integers);
 
-/// Returns the sizes of the dynamic dimensions in each run. Run 0 has the example's sizes. Run 1
-/// has, for each dimension, the first of the `SampledDimension::sizes`. Each later run differs from
+/// Returns the sizes of the dynamic dimensions in each run. Run 0 has the example's sizes. In run
+/// 1, each dimension has its first size from `SampledDimension::sizes`. Each later run differs from
 /// run 1 in at most three dimensions. There are runs for all sizes of each single dimension, and
 /// for a few sizes of each pair and triple of dimensions. Together, the runs determine the
 /// coefficients of polynomials of degree 3.
 ATTEND_API std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
-/// Returns runs in which one dimension has a size from its list `SampledDimension::far`. The other
-/// dimensions all have the first, or all have the second, of their `SampledDimension::sizes`. If
-/// there are several dimensions, there is also a run in which each dimension has the largest size
-/// from its list `far`. If the sizes in the ranges of all dimensions have at most 64 combinations,
-/// the last runs are all combinations in which no dimension has size 1. `runs`: the result of
-/// `runs_of`.
+/// Returns runs in which one dimension has a size from its list `SampledDimension::far`. There are
+/// two runs for each such size. In the first run, all other dimensions have their first size from
+/// `SampledDimension::sizes`. In the second run, they have their second size. If there is only one
+/// dimension, there is one run for each size. If there are several dimensions, there is also a run
+/// in which each dimension has the largest size from its list `far`. If the sizes in the ranges of
+/// all dimensions have at most 64 combinations, the last runs are all combinations in which no
+/// dimension has size 1. `runs`: the result of `runs_of`.
 ATTEND_API std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
                                         const std::vector<Run>& runs);
 

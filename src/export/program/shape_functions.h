@@ -15,10 +15,10 @@ using ShapeFunctionResult = std::map<std::pair<std::string, std::size_t>, Size>;
 
 /// Computes sizes of a node's outputs from the definition of the operator: slice, `unfold`,
 /// `tensor_split`, `chunk`, convolution and pooling. Returns only sizes that contain FloorDiv, Min
-/// or Max. `SymbolicShapes` finds the others. `SymbolicShapes` also finds FloorDiv, Min and Max,
-/// but only from the sizes in some runs, so that a number in the expression may be wrong at other
-/// sizes. Returns {} if the size of an input is unknown. The sizes of the inputs must be in
-/// `program.tensors` and `program.sym_ints`.
+/// or Max. `SymbolicShapes` finds the other sizes. `SymbolicShapes` can also find FloorDiv, Min and
+/// Max, but knows only the sizes in some runs. Its expressions may therefore contain numbers that
+/// are wrong at other sizes. Returns {} if the size of an input is unknown. The sizes of the
+/// inputs must be in `program.tensors` and `program.sym_ints`.
 ATTEND_API ShapeFunctionResult shape_function(const Node& node, const ExportedProgram& program);
 
 }  // namespace attend::program
