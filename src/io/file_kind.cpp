@@ -39,8 +39,8 @@ constexpr std::array<Signature, 9> kOthers{{
 }};
 
 /// Returns true if a file starts with a plausible header length, followed by '{'. The length is
-/// checked because the ninth byte of a text file may also be '{'. Read as a length, the first eight
-/// bytes of a text file are a huge number.
+/// checked because the ninth byte of a text file may also be '{'. The first eight bytes of a text
+/// file encode a length above kMaxHeaderBytes.
 bool begins_as_safetensors(std::string_view start) {
   if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
   return stated_header_length(start) <= kMaxHeaderBytes;
