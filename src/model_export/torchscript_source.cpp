@@ -6,8 +6,8 @@
 namespace attend {
 namespace {
 
-/// Source of `sample`, which samples the next tokens (B, 1) from logits (B, T, V) in the same way
-/// as `attend::sample`.
+/// Source of `sample` and `check_sampling`. `sample` samples the next tokens (B, 1) from logits
+/// (B, T, V) as `attend::sample` does with the options `temperature` and `top_k`.
 constexpr const char* kSampleSource = R"(
 def sample(self, logits: Tensor, temperature: float, top_k: int) -> Tensor:
     scores = logits[:, -1].double()
