@@ -22,7 +22,7 @@ torch::Tensor ranking(const torch::Tensor& logits) {
   return logits.argsort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
 }
 
-/// Returns `logits` with all tokens except `tokens` set to -inf.
+/// Returns a copy of `logits` (V) in which the logits of all tokens except `tokens` are -inf.
 torch::Tensor keep(const torch::Tensor& logits, const torch::Tensor& tokens) {
   return torch::full_like(logits, kFilteredOut)
       .index_copy(0, tokens, logits.index_select(0, tokens));
@@ -77,7 +77,7 @@ int64_t sample(const torch::Tensor& logits, const SamplingOptions& options,
   check_sampling(options);
   TORCH_CHECK_VALUE(logits.dim() == 1 && logits.size(0) > 0,
                     "logits must have shape (V) with V >= 1, found ", logits.sizes());
-  // Computed in float64, so that rounding errors of the cumulative sum stay below the smallest
+  // Computed in float64: in float32, rounding errors of the cumulative sum could exceed small
   // probabilities.
   auto filtered = penalize_repetition(logits.to(torch::kCPU, torch::kDouble), previous,
                                       options.repetition_penalty);

@@ -145,8 +145,8 @@ struct DependentField {
 };
 
 /// Throws c10::ValueError if `is_set` is false and one of the `fields` differs from its default.
-/// `required`: text for the message, the condition under which the fields have an effect. `is_set`:
-/// true if `config` fulfils this condition.
+/// `required`: the condition under which the fields have an effect, as text for the message.
+/// `is_set`: true if `config` fulfils this condition.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
                             std::initializer_list<DependentField> fields) {
   if (is_set) return;
