@@ -72,8 +72,8 @@ void L2NormImpl::reset() {
 torch::Tensor L2NormImpl::forward(const torch::Tensor& x) {
   check_last_dimension("L2Norm", x, width);
   const auto options = torch::nn::functional::NormalizeFuncOptions().dim(-1);
-  // Computed in float32 or wider, because normalize's epsilon (1e-12) would be rounded to 0 in
-  // float16, so that a vector of zeros would give NaN.
+  // Computed in float32 or wider. In float16, normalize's epsilon (1e-12) would be rounded to 0,
+  // and a vector of zeros would give NaN.
   const auto exact = x.to(at::toOpMathType(x.scalar_type()));
   return torch::nn::functional::normalize(exact, options).type_as(x) * scale;
 }

@@ -13,8 +13,8 @@ struct PreviousKeys {
   torch::Tensor overwritten = {};
 };
 
-/// Returns the previous keys of keys that are in the order of their positions. The first key is its
-/// own previous key, so interpolation leaves it unchanged.
+/// Returns the previous key of each key. The keys must be in the order of their positions. The
+/// first key counts as its own previous key, so the interpolation leaves it unchanged.
 PreviousKeys previous_in_order(const AttentionContext& context) {
   PreviousKeys previous{(positions_like(context.key, -2) - 1).clamp_min(0), {}};  // (S)
   const auto& args = context.args;
@@ -27,7 +27,7 @@ PreviousKeys previous_in_order(const AttentionContext& context) {
   return previous;
 }
 
-/// Returns the previous keys of the keys in a cache that is not aligned; see `KvCache::is_aligned`.
+/// Returns the previous key of each key in a cache that is not aligned; see `KvCache::is_aligned`.
 PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto& mask = context.args.key_mask;
   // Masked keys get position -2, which differs from all values of `wanted`.

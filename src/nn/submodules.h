@@ -50,8 +50,8 @@ inline void check_submodules(const torch::nn::Module& owner,
   }
 }
 
-/// Calls `check_submodules` with `owner.children()`. For a `forward` that checks its submodules
-/// only once.
+/// Calls `check_submodules` with `owner.children()`. Use this overload in a `forward` that checks
+/// its submodules only once.
 inline void check_submodules(const torch::nn::Module& owner,
                              std::initializer_list<UsedSubmodule> used) {
   check_submodules(owner, owner.children(), used);
