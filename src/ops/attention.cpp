@@ -14,8 +14,8 @@
 namespace attend {
 namespace {
 
-/// (..., G, S, D) -> (..., H, S, D): repeats each head H/G times. Unchanged if G = 1, since a
-/// single head broadcasts.
+/// (..., G, S, D) -> (..., H, S, D): repeats each head H/G times. Returns `x` if G = H, and also if
+/// G = 1, since a single head broadcasts.
 torch::Tensor repeat_heads(const torch::Tensor& x, const torch::Tensor& query) {
   if (!is_grouped(query, x) || x.size(-3) == 1) return x;
   return x.repeat_interleave(query.size(-3) / x.size(-3), -3);

@@ -19,8 +19,8 @@ std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tenso
 /// (..., N, D): (N) or, if `x` has a batch, (B, N).
 void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x);
 
-/// Throws c10::ValueError or c10::TypeError unless the shapes, dtypes and masks of the arguments of
-/// `dot_product_attention` match.
+/// Checks the arguments of `dot_product_attention`: their shapes and dtypes, and the ranges of the
+/// numbers in `args` and `options`. Throws c10::ValueError or c10::TypeError if a check fails.
 void check_attention(const torch::Tensor& query, const torch::Tensor& key,
                      const torch::Tensor& value, const AttentionArgs& args,
                      const ScoreOptions& options);

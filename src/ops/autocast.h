@@ -7,8 +7,8 @@
 
 namespace attend {
 
-// These functions are inline because they are not exported, but the library attend::train also
-// uses them.
+// The library attend::train also uses the functions below. They are inline, because they are not
+// exported.
 
 /// The autocast settings of a device type.
 struct AutocastState {

@@ -7,16 +7,16 @@
 
 namespace attend {
 
-// Attention in blocks of queries, each block with the keys that its queries may attend to. Masks,
-// biases and weights are in memory for one block at a time, so memory grows linearly in T. The
-// backward pass recomputes each block.
+// Attention is computed in blocks of queries. A block contains the keys that its queries may attend
+// to. Masks, biases and weights are in memory for one block at a time, so memory grows linearly in
+// T. The backward pass recomputes each block.
 
 /// Thresholds and block size of attention in blocks. Tests lower these numbers.
 struct BlockLimits {
-  /// Minimum number of queries if the sliding window is smaller than half the number of keys.
-  /// Attention in blocks is then faster.
+  /// Minimum number of queries of a call without positions whose sliding window is smaller than
+  /// half the number of keys. Blocks make such a call faster.
   int64_t min_queries_with_window = 512;
-  int64_t min_queries = 2048;  ///< minimum for all other calls; blocks then need less memory
+  int64_t min_queries = 2048;  ///< minimum for all other calls, for which blocks reduce memory
   int64_t rows = 0;            ///< queries per block; 0 = depends on the call
 };
 

@@ -19,8 +19,9 @@ torch::Tensor add_masks(const torch::Tensor& first, const torch::Tensor& second)
   return torch::where(allowed, scores, kMinusInfinity);
 }
 
-/// Reshapes `tokens` (B, N) or (N), one entry per token of `x` (..., N, D), to broadcast to the
-/// scores: (B, 1.., T, 1) for queries (`dim` -2), (B, 1.., 1, S) for keys (`dim` -1).
+/// Reshapes `tokens` (B, N) or (N) to broadcast to the scores. `tokens` has one entry per query
+/// (`dim` -2) or per key (`dim` -1). The result is (B, 1.., T, 1) for queries, (B, 1.., 1, S) for
+/// keys. `x`: the queries or keys, which have the same number of dimensions.
 torch::Tensor per_score(const torch::Tensor& tokens, const torch::Tensor& x, int64_t dim) {
   auto aligned = tokens;
   if (tokens.dim() > 1) {

@@ -5,7 +5,7 @@
 namespace attend {
 namespace {
 
-/// Returns the buckets, in [0, num_buckets), of distances (...) >= 0.
+/// Returns the bucket, in [0, num_buckets), of each distance. Distances must not be negative.
 torch::Tensor bucket_distances(const torch::Tensor& distances, int64_t num_buckets,
                                int64_t max_distance) {
   const int64_t exact = num_buckets / 2;

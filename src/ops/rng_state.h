@@ -9,8 +9,8 @@
 
 namespace attend {
 
-// These functions are inline because they are not exported, but the library attend::train also
-// uses them.
+// The library attend::train also uses the functions below. They are inline, because they are not
+// exported.
 
 /// The devices that a computation on `device` draws random numbers from: the CPU and, if `device`
 /// is an accelerator, `device`.

@@ -56,8 +56,9 @@ double pair_with_rotations(double rotations, double rotary_dim, const RotaryOpti
   return rotary_dim * std::log(context / (rotations * kTwoPi)) / (2.0 * std::log(options.theta));
 }
 
-/// YaRN: returns the weight in [0, 1] of the interpolated frequency (frequency / factor) of channel
-/// pair `pair`.
+/// YaRN: the frequency of channel pair `pair` is a weighted mean of its original frequency and the
+/// interpolated frequency (original frequency / factor). Returns the weight of the interpolated
+/// frequency, in [0, 1].
 double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& options) {
   double low = pair_with_rotations(options.beta_fast, rotary_dim, options);
   double high = pair_with_rotations(options.beta_slow, rotary_dim, options);

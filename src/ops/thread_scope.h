@@ -8,10 +8,10 @@
 
 namespace attend {
 
-/// A scope with a `State`. From construction to destruction, the scope has an entry in the stack of
-/// the thread that made it. Scopes may be destroyed in any order and on any thread. If a scope is
-/// destroyed on another thread, its entry is only marked as ended. The thread that made the scope
-/// removes the entry later.
+/// A scope with a `State`, for guards. Each thread has a stack of the scopes that it made: the
+/// constructor adds an entry to the stack, and the destructor removes this entry. Scopes may be
+/// destroyed in any order and on any thread. On another thread, the destructor only marks the entry
+/// as ended, and the thread that made the scope removes the entry later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;
