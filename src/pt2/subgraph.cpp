@@ -52,10 +52,12 @@ class Renaming {
   std::map<std::string, std::string> names_;  // names in the outer graph, by name in the subgraph
 };
 
-/// Returns an identity node, which defines the name `to` with the value of `from`.
+/// Returns an identity node, which defines the name `to` with the value of `from`. A tensor is
+/// detached if `grad_enabled` is false.
 Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
   if (std::holds_alternative<SymbolName>(from)) {
-    // sym_max(a, a) returns a, also for a float or bool. sym_int would convert a to an int.
+    // sym_max of a value and itself is the value, also if it is a float or bool. sym_int would
+    // convert the value to an int.
     return {.target = "torch.sym_max", .inputs = {{"a", from}, {"b", from}}, .outputs = {to}};
   }
   return {.target = target_of(grad_enabled ? "aten::alias" : "aten::detach", ""),
@@ -63,7 +65,7 @@ Node identity(const Argument& from, const Argument& to, bool grad_enabled) {
           .outputs = {to}};
 }
 
-/// Throws InputError unless both lists contain only names of tensors and SymInts, and have the same
+/// Throws InputError unless both lists contain only names of tensors and symbols, and have the same
 /// length and the same types. `what` describes the lists in the error message.
 void check_same_types(const std::vector<Argument>& some, const std::vector<Argument>& others,
                       const char* what) {

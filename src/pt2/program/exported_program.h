@@ -17,9 +17,11 @@ struct Device {
   std::optional<int64_t> index;
 };
 
-/// A size or stride: an integer, or a symbolic expression in SymPy's syntax.
+/// A size, stride, storage offset or SymInt: an integer, or a symbolic expression in SymPy's
+/// syntax.
 struct Size {
-  int64_t value = 0;  ///< the integer, or the size hint: one possible value of the expression
+  /// The integer, or the size hint: one possible value of the expression; 0 if there is no hint.
+  int64_t value = 0;
   std::string expression = {};  ///< empty for an integer
 };
 
@@ -32,9 +34,9 @@ struct TensorMeta {
   bool requires_grad = false;
   Device device;
   int64_t layout = 0;  ///< value of the schema's enum Layout
-  /// This field is not in the schema. True if the tensor is contiguous in all runs of the exporter.
-  /// False if the tensor is not contiguous in any of these runs. Nullopt in all other cases, and if
-  /// it is unknown whether the tensor is contiguous.
+  /// This field is not in the schema. True if the tensor is contiguous in all runs of the exporter,
+  /// false if it is non-contiguous in all of these runs. Nullopt if the runs differ, or if it is
+  /// unknown whether the tensor is contiguous.
   std::optional<bool> is_contiguous = {};
 };
 
