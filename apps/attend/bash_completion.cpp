@@ -85,7 +85,7 @@ std::vector<std::string> all_flags(const CLI::App& app) {
   return flags;
 }
 
-/// A case branch with the flags of a command: `'train') echo '--task --text ...' ;;`.
+/// A case branch that prints words for a command: `'train') echo '--task --text ...' ;;`.
 std::string words_case(const std::string& command, const std::vector<std::string>& words) {
   return fmt::format("    '{}') echo '{}' ;;\n", command, fmt::join(words, " "));
 }
@@ -119,7 +119,8 @@ std::string bash_completion(const CLI::App& app) {
   }
   return fmt::format(
       "# bash completion for {0}: source <({0} completion bash)\n\n"
-      "# Prints the flags of the command $1.\n"
+      "# Prints the flags of the subcommand $1. If $1 is empty, prints the flags of {0} itself and the\n"
+      "# names of the subcommands.\n"
       "_attend_words() {{\n  case $1 in\n{1}{2}  esac\n}}\n\n"
       "# Completes $1. If $2 is 'COMMAND FLAG', $1 is the value of the flag. If $2 is 'COMMAND',\n"
       "# $1 is the argument of the command. Fails if the flag takes no value or the command takes\n"

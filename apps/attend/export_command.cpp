@@ -39,8 +39,9 @@ ExportFormat format_of(const ExportArguments& arguments) {
                   arguments.out, choices<ExportFormat>()));
 }
 
-/// Throws InputError if `arguments.out` cannot be written, if it exists and --overwrite is not
-/// given, or if it is a file of the run.
+/// Throws InputError if the output file `arguments.out` has no name, is in a folder that does not
+/// exist, is a file of the run, or exists and may not be replaced: without --overwrite, no file may
+/// be replaced; with --overwrite, only a regular file.
 void check_target(const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };

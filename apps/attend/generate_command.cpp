@@ -151,13 +151,13 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "total probability; 1 = all",
       "PROBABILITY");
   add("--min-p", sampling.min_p, kFraction,
-      "sample from the tokens with at least this fraction of the most likely token's probability; "
-      "0 = all",
+      "sample from the tokens whose probability is at least this fraction of the highest "
+      "probability; 0 = all",
       "FRACTION");
   add("--repetition-penalty", sampling.repetition_penalty, kPositive,
       "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
-      "random seed of the first sample; sample n uses seed + n");
+      "random seed of the first sample; each further sample uses the next integer");
   auto* beams = add_number(command, "--num-beams", arguments.options.num_beams, kPositive,
                            "beam search with this number of beams instead of sampling", "BEAMS");
   beams->group("Beam search");
@@ -200,7 +200,8 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
       ->group(kGroup);
   command
       .add_flag("--json", arguments.json,
-                "print one JSON object: prompt, seed, samples (seed, text, tokens, stopped_by)")
+                "print one JSON object: prompt, seed, samples (seed, text, number of tokens as "
+                "`tokens`, stopped_by)")
       ->group(kGroup);
 }
 

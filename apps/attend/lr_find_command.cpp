@@ -80,7 +80,7 @@ void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
     fmt::print("\nsuggested: --lr {:.2g} (steepest descent of the loss)\n", *found.suggestion);
   } else {
     const auto count = found.steps.size();
-    fmt::print("\nno suggestion: {}; try more --num-steps\n",
+    fmt::print("\nno suggestion: {}; try a larger --num-steps\n",
                count < 3
                    ? "at least 3 steps with a finite loss are necessary"
                    : fmt::format("the smoothed loss fell by less than 10% in {} steps", count));

@@ -44,8 +44,8 @@ std::vector<std::string> names_of_shipped_recipes() {
 
 fs::path find_recipe(const std::string& name_or_path) {
   std::error_code missing;
-  // `exists` and not `is_regular_file`, so that a pipe is accepted. A directory is not accepted,
-  // since it may have the same name as a shipped recipe.
+  // Pipes are accepted, so `is_regular_file` is not used. Directories are not accepted, since a
+  // directory may have the same name as a shipped recipe.
   const bool is_file =
       fs::exists(name_or_path, missing) && !fs::is_directory(name_or_path, missing);
   if (is_file || fs::path(name_or_path).has_extension()) {

@@ -9,7 +9,8 @@ TokenStream::TokenStream(Decode decode, std::optional<int64_t> previous,
     : decode_(std::move(decode)), previous_(previous), stream_(stops), print_(std::move(print)) {}
 
 bool TokenStream::add(int64_t token) {
-  // Decodes the previous token too: the space between two words appears only if both are decoded.
+  // Decodes the new token together with the previous token: otherwise, the text would lack the
+  // space between two words.
   const auto text = previous_ ? decode_({*previous_, token}).substr(decode_({*previous_}).size())
                               : decode_({token});
   previous_ = token;

@@ -17,8 +17,8 @@ class BackgroundThread {
   /// limit. Throws std::system_error, and leaves the signal mask of the calling thread unchanged,
   /// if the thread cannot be started.
   explicit BackgroundThread(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
-  /// Waits until all added functions have returned. After the timeout, detaches the thread. Does
-  /// not throw.
+  /// Waits until all added functions have returned. If the timeout expires first, detaches the
+  /// thread, which then continues to run the functions. Does not throw.
   ~BackgroundThread();
   BackgroundThread(const BackgroundThread&) = delete;
   BackgroundThread& operator=(const BackgroundThread&) = delete;

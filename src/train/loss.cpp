@@ -10,7 +10,8 @@ torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targ
                            .ignore_index(kIgnoreIndex)
                            .reduction(torch::kSum)
                            .label_smoothing(label_smoothing);
-  const auto rows = logits.flatten(0, -2).to(  // (targets, V); summed at least in float32
+  // The loss of float16 and bfloat16 logits is computed in float32.
+  const auto rows = logits.flatten(0, -2).to(  // (targets, V)
       torch::promoteTypes(logits.scalar_type(), torch::kFloat));
   return torch::nn::functional::cross_entropy(rows, targets.flatten(), options);
 }

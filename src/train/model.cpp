@@ -72,7 +72,7 @@ torch::Tensor logits_of(Model& model, const Batch& batch) {
 template <typename Kind>
 Kind& model_as(Model& model, const char* wanted_by) {
   if (auto* kind = std::get_if<Kind>(&model)) return *kind;
-  throw InputError(fmt::format("{} requires a {}, found a run of a {}", wanted_by,
+  throw InputError(fmt::format("{} requires a {}, found a {}", wanted_by,
                                kModelKinds.at(Model(Kind(nullptr)).index()),
                                kModelKinds.at(model.index())));
 }

@@ -168,8 +168,8 @@ const std::vector<RecipeField>& recipe_fields() {
        "number of rotated channels per head, even; 0 = all", 0, kMaxSize,
        stack_field<&StackConfig::rotary_dim>},
       {"model", "rotary_interleaved", "", kPositionsGroup,
-       "rotate pairs of adjacent channels (GPT-J), not pairs with one channel of each half "
-       "(GPT-NeoX, Llama)",
+       "rotate pairs of adjacent channels (GPT-J) instead of pairs with one channel from each half "
+       "of the rotated channels (GPT-NeoX, Llama)",
        0, 1, stack_field<&StackConfig::rotary_interleaved>},
       {"model", "rotary_scaling", "", kPositionsGroup, "rotary scaling for longer sequences", 0, 0,
        stack_field<&StackConfig::rotary_scaling>},

@@ -24,8 +24,9 @@ torch::Device prepare(const std::shared_ptr<Objective>& objective, const Trainin
   return device;
 }
 
-/// True if nothing is left to train. Returns false for a run that was killed between its last step
-/// and `finish`, so that the run can be resumed and `finish` called.
+/// True if nothing is left to do in the run. A run that was killed between its last step and
+/// `finish` has no summary. Returns false for it, so that it can be resumed and `finish` called.
+/// Returns true if the run has no best weights after its last step, since `finish` would throw.
 bool is_finished(const RunDirectory& directory, const TrainerState& state,
                  const TrainingConfig& config) {
   const bool has_summary = directory.is_finished(state);
