@@ -6,9 +6,10 @@
 To simulate a busy machine, the script starts other processes, which use a core each while training
 runs (--spinners: their number, default 1). For the idle and for the busy machine, prints the median
 seconds for each number of threads, and the ratio of the seconds with auto to the seconds with the
-fastest fixed number. Exits with status 1 if one of the two ratios is greater than 2.5. The time of a run with one step (loading LibTorch, creating the
-data) is subtracted from all times. The time in which auto measures which number is fastest is
-included. Run the script on a machine without other load.
+fastest fixed number. Exits with status 1 if one of the two ratios is greater than 2.5. The time of a
+run with one step (loading LibTorch, creating the data) is subtracted from all times. The time in
+which auto measures which number is fastest is included. Run the script on a machine without other
+load.
 """
 
 import argparse

@@ -1,6 +1,6 @@
 # attend_require_packages(<component>...): finds the packages needed to build the components. Projects
-# that link an installed attend do not need the header-only packages, nor SentencePiece, which is loaded
-# at run time.
+# that link an installed attend need neither the header-only packages nor the development files of
+# SentencePiece, which is loaded at run time.
 function(attend_require_packages)
   set(missing)
   foreach(component IN LISTS ARGN)

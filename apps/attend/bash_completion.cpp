@@ -119,8 +119,8 @@ std::string bash_completion(const CLI::App& app) {
   }
   return fmt::format(
       "# bash completion for {0}: source <({0} completion bash)\n\n"
-      "# Prints the flags of the subcommand $1. If $1 is empty, prints the flags of {0} itself and the\n"
-      "# names of the subcommands.\n"
+      "# Prints the flags of the subcommand $1. If $1 is empty, prints the flags of {0} itself\n"
+      "# and the names of the subcommands.\n"
       "_attend_words() {{\n  case $1 in\n{1}{2}  esac\n}}\n\n"
       "# Completes $1. If $2 is 'COMMAND FLAG', $1 is the value of the flag. If $2 is 'COMMAND',\n"
       "# $1 is the argument of the command. Fails if the flag takes no value or the command takes\n"

@@ -64,7 +64,8 @@ std::map<std::string, std::string> extra_files(const train::Run& run) {
   return files;
 }
 
-/// Returns the files that are UTF-8 text; .pt2 and ONNX files cannot store other files.
+/// Returns the files whose content is UTF-8 text. Prints a message for each other file: .pt2 and
+/// ONNX files can store only text.
 std::map<std::string, std::string> texts_of(const std::map<std::string, std::string>& files) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, content] : files) {

@@ -31,8 +31,8 @@ std::string switch_takes_no_value(const std::string& name) {
   return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
 }
 
-/// Throws InputError if one of the words true, false, on and off follows a flag that takes no value,
-/// as in "--bias false". CLI11 would parse the word as the next positional argument.
+/// Throws InputError if one of the words true, false, on and off follows a flag that takes no
+/// value, as in "--bias false". CLI11 would parse the word as the next positional argument.
 void check_switches(const CLI::App& app, int argc, char** argv) {
   const auto commands = app.get_subcommands(
       [&](const CLI::App* each) { return argc > 1 && each->get_name() == argv[1]; });

@@ -10,8 +10,8 @@ namespace attend::train {
 /// Returns the number of CPU threads with which a computation is fastest. `seconds_with(n)` returns
 /// the time of the computation with n threads. Tries `max_threads`, then half of that (rounded up),
 /// and so on down to 1. Stops before 1 only if the computation takes more than a second and is much
-/// slower than with more threads. If several numbers are about equally fast, returns the lowest:
-/// fewer threads slow down less when another process needs a core.
+/// slower than with more threads. If several numbers are about equally fast, returns the lowest: a
+/// computation with fewer threads slows down less when another process needs a core.
 ///
 ///     fastest_num_threads([&](int64_t n) { return mean_seconds(work, n); }, 8);
 ATTEND_API int64_t fastest_num_threads(const std::function<double(int64_t)>& seconds_with,

@@ -91,8 +91,9 @@ void check_can_create(const fs::path& directory, bool overwrite) {
 void move_old_run(const fs::path& directory) {
   const auto replaced = directory / RunFiles::replaced;
   check_is_run(directory);
-  // If the run in `directory` is unfinished, `replaced` may contain a finished run. Then the
-  // finished run is kept and the unfinished run is deleted.
+  // A finished run is moved to `replaced`. If `replaced` contains files but no summary, an earlier
+  // call was interrupted: these files belong to the same run and are kept. An unfinished run is
+  // deleted. `replaced` does not change then, because it may contain a finished run.
   const bool finished = fs::exists(directory / RunFiles::summary);
   if (finished) {
     if (fs::exists(replaced / RunFiles::summary)) fs::remove_all(replaced);

@@ -15,7 +15,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 /// True if a value must be the same when a run is resumed. The path `text` may differ, since the
-/// text file may have moved.
+/// text file may have moved. Of the training options, only the optimizer and the seed must be the
+/// same.
 bool is_fixed(const RecipeField& field) {
   const std::string_view section = field.section;
   const std::string_view key = field.key;
