@@ -1,5 +1,5 @@
-# The components of attend, and the packages that each component needs. This file is also installed next to
-# attendConfig.cmake, which includes it when a project calls find_package(attend).
+# The components of attend, and the packages that each component needs. This file is also installed next
+# to attendConfig.cmake, which includes it when a project calls find_package(attend).
 set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each component follows the components that it requires
 set(ATTEND_nn_REQUIRES)
 set(ATTEND_io_REQUIRES)

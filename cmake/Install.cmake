@@ -1,10 +1,11 @@
-# Installs the headers, the libraries, the command with its recipes and its bash completion, and the package
-# that find_package(attend) finds.
+# Installs the headers, the libraries, the command with its recipes and its bash completion, and the
+# package that find_package(attend) finds.
 include(CMakePackageConfigHelpers)
 set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
 
-# The installed libraries and the installed command find LibTorch by their RPATH. The RPATH is set explicitly,
-# since INSTALL_RPATH_USE_LINK_PATH omits folders inside the project, such as .venv, which may contain LibTorch.
+# The installed libraries and the installed command find LibTorch by their RPATH. It is set explicitly,
+# since INSTALL_RPATH_USE_LINK_PATH omits folders inside the project, such as .venv, which may contain
+# LibTorch.
 get_filename_component(torch_lib_dir ${Torch_DIR}/../../../lib ABSOLUTE)
 # Each component has its own export set, so that a project gets only the targets that it requests.
 # `attend` is the interface library attend::attend.

@@ -1,6 +1,6 @@
 # attend_find_torch(<folder>...): searches for LibTorch in the places where find_package(Torch) searches,
-# then in the given folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION. This file is also installed next
-# to attendConfig.cmake, which includes it when a project calls find_package(attend).
+# then in the given folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION. This file is also installed
+# next to attendConfig.cmake, which includes it when a project calls find_package(attend).
 #
 # For a CUDA build of LibTorch, find_package(Torch) requires nvcc. attend compiles no CUDA kernels, so if
 # nvcc is missing, LibTorch's libraries are linked without find_package(Torch).

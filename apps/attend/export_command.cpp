@@ -64,8 +64,8 @@ std::map<std::string, std::string> extra_files(const train::Run& run) {
   return files;
 }
 
-/// Returns the files whose content is UTF-8 text. Prints a message for each other file: .pt2 and
-/// ONNX files can store only text.
+/// Returns the files whose content is UTF-8 text, because .pt2 and ONNX files can store only text.
+/// Prints a message for each binary file.
 std::map<std::string, std::string> texts_of(const std::map<std::string, std::string>& files) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, content] : files) {

@@ -200,8 +200,8 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
       ->group(kGroup);
   command
       .add_flag("--json", arguments.json,
-                "print one JSON object: prompt, seed, samples (seed, text, number of tokens as "
-                "`tokens`, stopped_by)")
+                "print one JSON object: prompt, seed, samples (seed, text, tokens = number of "
+                "generated tokens, stopped_by)")
       ->group(kGroup);
 }
 

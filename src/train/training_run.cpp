@@ -24,9 +24,10 @@ torch::Device prepare(const std::shared_ptr<Objective>& objective, const Trainin
   return device;
 }
 
-/// True if nothing is left to do in the run. A run that was killed between its last step and
-/// `finish` has no summary. Returns false for it, so that it can be resumed and `finish` called.
-/// Returns true if the run has no best weights after its last step, since `finish` would throw.
+/// True if the run is completely trained and has a summary. The summary is missing if the process
+/// was killed between the last step and `finish`. Returns false then, so that the user can resume
+/// the run and call `finish`. If the run has no best weights after its last step, `finish` cannot
+/// write a summary, so the summary is not required.
 bool is_finished(const RunDirectory& directory, const TrainerState& state,
                  const TrainingConfig& config) {
   const bool has_summary = directory.is_finished(state);
