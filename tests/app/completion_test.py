@@ -31,7 +31,7 @@ def commands():
 
 
 def options(command):
-    """(names, help text on one line) of each option of a subcommand."""
+    """Returns (names, help text on one line) for each option of a subcommand."""
     text = output_of(command, "--help", COLUMNS="80")
     entries = []
     for line in text.splitlines():

@@ -17,7 +17,7 @@ SMALL = ["--embed-dim", "16", "--batch-size", "16"]
 
 
 def catches(process, number):
-    """Whether a process has a handler for a signal."""
+    """Returns True if the process has a handler for the signal with this number."""
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
     caught = int(re.search(r"^SigCgt:\s*(\w+)", status, re.MULTILINE).group(1), 16)
     return bool(caught >> (number - 1) & 1)

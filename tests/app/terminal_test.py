@@ -1,7 +1,7 @@
 """Progress output on several kinds of terminals, and without a terminal.
 
-Run by CTest with ATTEND set to the built command and SHOW_PROGRESS to the program that prints given
-reports; requires only Python 3.
+Run by CTest with ATTEND set to the built command and SHOW_PROGRESS to the program of
+show_progress.cpp, which prints given reports; requires only Python 3.
 """
 
 import fcntl
