@@ -28,7 +28,7 @@ struct DynamicSizeSpec {
   int64_t min;
   int64_t max;
   int64_t example;                ///< size in the example inputs
-  std::array<int64_t, 3> others;  ///< sizes at which the Python tests compare
+  std::array<int64_t, 3> others;  ///< sizes at which the Python tests compare outputs
 };
 
 /// Returns the specification of a `DynamicSize`, or of a placeholder that `add_dynamic_size`
@@ -129,8 +129,9 @@ std::vector<ExportCase> model_cases();     ///< modules of include/attend/models
 std::vector<ExportCase> module_cases();    ///< modules of include/attend/nn
 std::vector<ExportCase> user_cases();      ///< custom modules
 std::vector<ExportCase> operator_cases();  ///< single operators
-/// Random programs of two kinds: of views and in-place operators (ONNX has neither), and of
-/// operators on sequences of shape (B, L, D).
+/// Random programs of two kinds. Programs of the first kind contain views and in-place operators.
+/// They are exported only to ONNX, which has neither views nor in-place operators. Programs of the
+/// second kind contain operators on sequences of shape (B, L, D).
 std::vector<ExportCase> random_cases();
 
 }  // namespace attend

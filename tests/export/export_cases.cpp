@@ -9,7 +9,8 @@
 ///     CASE.step      (loss, parameters after one SGD step on the last inputs), only for float32
 ///                    cases that have parameters and draw no random numbers
 /// and cases.json, which describes the cases. Weights and inputs are random; set ATTEND_TEST_SEED
-/// to reproduce a run. Exit status 1 if an export failed.
+/// to reproduce a run. Exit status 1 if an export failed, or if too many exports of random cases
+/// are not supported.
 ///
 /// The second form prints the rules of the ONNX exporter that no case uses. Exit status 1 if there
 /// is such a rule.
@@ -265,8 +266,8 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
                  {"types_of_onnx_nodes", types_of_onnx_nodes()},
                  {"cases", cases}};
   replace_file(folder / "cases.json", all.dump(1) + "\n");
-  fmt::print("{} cases, {} failures, {} random cases not supported\n", cases.size(), failures,
-             unsupported);
+  fmt::print("{} cases, {} failures, {} unsupported exports of random cases\n", cases.size(),
+             failures, unsupported);
   return failures == 0 ? 0 : 1;
 }
 

@@ -151,8 +151,9 @@ class LoadInPython(unittest.TestCase):
                     part = model(tokens[:batch, :length])
                     torch.testing.assert_close(part, whole[:batch, :length], rtol=1e-4, atol=1e-5)
                 self.assertFalse(torch.isnan(whole).any())
-                # The other two models do not run on the meta device: one has constant tables, and
-                # the other one routes tokens to experts.
+                # Only the model with relative positions runs on the meta device. The model with
+                # rotary positions has constant tables, and the one with ALiBi routes tokens to
+                # experts.
                 if "--positions relative" in flags:
                     on_meta = torch.jit.load(io.BytesIO(archive), map_location="meta")
                     self.assertEqual(on_meta(tokens.to("meta")).device.type, "meta")

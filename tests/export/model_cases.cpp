@@ -27,7 +27,8 @@ std::vector<NamedStack> all_stacks() {
   stacks.back().config.num_experts_per_tok = 1;
   for (auto& [name, config] : stacks) {
     config.dropout = 0.5;
-    // One layer is enough (and loads faster), except for features that connect layers.
+    // One layer is enough (and loads faster), except in "plain" and for features that connect
+    // layers.
     if (name != std::string_view("plain") && !config.value_residual &&
         !config.relative_attention_shared && config.sliding_window_pattern.empty()) {
       config.num_layers = std::min<int64_t>(config.num_layers, 1);

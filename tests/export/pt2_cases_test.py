@@ -55,7 +55,7 @@ class EachCase(unittest.TestCase):
 
 
 class Few(unittest.TestCase):
-    """Checks that are too slow for all cases, with one case of each kind of module."""
+    """Checks with one case of each kind of module. They would be too slow with all cases."""
 
     def test_run_decompositions(self):
         for case in find("pt2", *FEW):

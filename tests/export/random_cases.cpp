@@ -47,8 +47,9 @@ constexpr std::array<Operation, 7> kMutations{{
     {0, [](T x, int64_t dimension) { return x.unsqueeze_(dimension); }},
 }};
 
-/// An operation on the input or on the result of an earlier step. `tensor` is taken modulo the
-/// number of these tensors, and `dimension` modulo the number of dimensions.
+/// An operation on a tensor from a list: the input, then the results of the earlier steps. `tensor`
+/// modulo the length of the list is the index of the tensor. `dimension` is taken modulo the number
+/// of dimensions of the tensor.
 struct Step {
   Operation operation;
   std::size_t tensor;
@@ -157,7 +158,7 @@ int64_t draw_between(int64_t min, int64_t max) {
 /// compared at both bounds and at a size between them.
 int64_t draw_dynamic_size(const char* name, int64_t max) {
   const auto least = draw_between(1, max / 2);
-  const auto largest = draw_between(std::max<int64_t>(least + 1, 3), max);  // .pt2: 3 or more
+  const auto largest = draw_between(std::max<int64_t>(least + 1, 3), max);  // .pt2 needs >= 3
   const auto example = draw_between(least, largest);
   return add_dynamic_size(
       {name, least, largest, example, {least, largest, draw_between(least, largest)}});
@@ -180,8 +181,8 @@ std::vector<ExportCase> random_sequence_cases(int count) {
   for (int i = 0; i < count; ++i) {
     const bool branches = draw_below(8) == 0;
     const auto last = kSequenceOperators.size() - (branches ? 0 : 1);
-    // In half of the graphs, the lengths and the numbers in the graph are larger than 64, the
-    // number of sizes up to which the exporter verifies all sizes.
+    // In half of the graphs, the lengths and the numbers may exceed 64. The exporter verifies all
+    // sizes of a dimension only if the dimension has at most 64 sizes.
     const bool is_long = draw_below(2) == 0;
     const int64_t max_number = is_long ? 250 : 14;
     std::vector<SequenceStep> steps;
@@ -193,8 +194,8 @@ std::vector<ExportCase> random_sequence_cases(int count) {
       for (const auto& [op, a, b] : steps) x = kSequenceOperators[op](x, a, b);
       return x;
     };
-    // The export fails if the expression of a size is correct in all runs of the exporter, but
-    // wrong for an input of the verification.
+    // The export fails with the first message if the expression that the exporter has found for a
+    // size is wrong for an input of the verification.
     std::vector<std::string> allowed{"the size of dimension"};
     if (branches) allowed.emplace_back("a size was specialized");
     cases.push_back({.group = "Operator",

@@ -164,8 +164,8 @@ std::vector<ExportCase> named_cases() {
           named_case("other_alphabets", "\u00e9\u4e2d \"x\"", {"onnx"}, "\u00e9-\u4e2d")};
 }
 
-/// Operators that draw random numbers. The inputs are repeated, so that the statistics of the
-/// outputs can be compared.
+/// Operators that draw random numbers. The inputs are repeated 500 times: the tests compare
+/// statistics of the outputs, which are accurate only for many elements.
 std::vector<ExportCase> random_number_cases() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run, bool in_onnx = true) {
