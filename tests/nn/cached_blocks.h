@@ -37,7 +37,7 @@ struct StampPositions : torch::nn::Cloneable<StampPositions>, AttentionHook {
   }
 };
 
-/// Hook that adds a bias by distance to the scores, as ALiBi does.
+/// Hook that adds a distance-dependent bias to the scores, as ALiBi does.
 struct DistanceBias : torch::nn::Cloneable<DistanceBias>, AttentionHook {
   void reset() override {}
   void before_attention(AttentionContext& context) override {

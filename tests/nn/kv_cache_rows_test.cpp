@@ -8,7 +8,8 @@
 namespace attend {
 namespace {
 
-/// Returns a key mask (B, tokens) with counts[b] tokens in row b, padded on the given side.
+/// Returns a key mask (B, tokens) with counts[b] tokens in row b. `side` is where the padding
+/// is: "Left", "Right" or "Anywhere".
 torch::Tensor place(const std::vector<int64_t>& counts, int64_t tokens, const std::string& side) {
   auto valid = torch::zeros({static_cast<int64_t>(counts.size()), tokens}, torch::kBool);
   for (std::size_t b = 0; b < counts.size(); ++b) {

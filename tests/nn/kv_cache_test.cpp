@@ -186,7 +186,7 @@ TEST(KvCache, CanBeMovedWithinASequence) {
   };
   std::vector<KvCache> caches;
   std::optional<KvCache> optional;
-  for (int i = 0; i < 3; ++i) caches.push_back(prefilled());  // reallocates, which moves
+  for (int i = 0; i < 3; ++i) caches.push_back(prefilled());  // reallocation moves the caches
   optional = std::move(caches.front());
   caches.erase(caches.begin());
   for (auto* cache : {&caches[0], &caches[1], &*optional}) {

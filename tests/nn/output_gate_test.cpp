@@ -11,7 +11,8 @@
 namespace attend {
 namespace {
 
-/// Reference: multiplies the heads' outputs (B, H, T, D) by their gates. `weight` (H or H*D, E).
+/// Reference: multiplies the heads' outputs (B, H, T, D) by their gates. The shape of `weight` is
+/// (H, E) or (H * D, E).
 torch::Tensor gated(const torch::Tensor& results, const torch::Tensor& x,
                     const torch::Tensor& weight) {
   auto result = results.clone();

@@ -1,4 +1,5 @@
-// A single residual branch; blocks are in transformer_block_test.cpp and block_order_test.cpp.
+// A single residual branch; blocks are tested in transformer_block_test.cpp and
+// seeds/block_order_test.cpp.
 #include "attend/nn/residual.h"
 
 #include "attend/nn/branch_scale.h"
