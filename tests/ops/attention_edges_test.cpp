@@ -75,7 +75,7 @@ TEST(AttentionDimensions, TwoThreeAndFourDimensionsAreSupported) {
 TEST(AttentionLayout, StridedAndExpandedInputsAreSupported) {
   torch::manual_seed(5);
   const auto time_first =
-      torch::randn({2, 6, 3, 8}).transpose(1, 2);  // (B, H, T, D) of (B, T, H, D)
+      torch::randn({2, 6, 3, 8}).transpose(1, 2);  // (B, H, T, D) view of (B, T, H, D)
   const auto transposed = torch::randn({2, 3, 8, 6}).transpose(-2, -1);  // last stride is not 1
   const auto expanded_heads = torch::randn({2, 1, 6, 8}).expand({2, 3, 6, 8});
   const auto sliced = torch::randn({2, 3, 12, 8}).slice(2, 0, 12, 2);

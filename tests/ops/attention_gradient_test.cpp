@@ -95,7 +95,7 @@ TEST(FloatMaskGradient, MatchesFiniteDifferences) {
 TEST_P(AttentionGradient, TraceGeneralizesToOtherSizes) {
   const auto run = [this](const Tensors& x) {
     auto with_mask = args();
-    // The mask is an input of the trace: as a constant, it would have the size in the example.
+    // The mask is an input of the trace. A constant mask would fit only the sizes of the example.
     if (with_mask.mask.defined()) with_mask.mask = x[2];
     return attend::dot_product_attention(x[0], x[1], x[1], with_mask).output;
   };

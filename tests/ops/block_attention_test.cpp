@@ -202,8 +202,8 @@ TEST(BlockAttention, DoubleBackwardThrows) {
               throws<c10::NotImplementedError>("do not support double backward"));
 }
 
-// Attention modules on long sequences. They compute in blocks, but use the plain path if an
-// AttentionRecorder exists.
+// Tests of attention modules on long sequences. The modules compute attention in blocks, or with
+// the plain path if an AttentionRecorder exists.
 
 struct LongSequence {
   std::string name;
