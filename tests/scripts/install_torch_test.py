@@ -1,6 +1,6 @@
-"""Tests which build of torch scripts/install-torch and scripts/setup install, with a fake pip.
+"""Runs scripts/install-torch and scripts/setup with a fake pip, and checks which build of torch they install.
 
-Needs nothing but bash and Python 3: python3 tests/scripts/install_torch_test.py
+Needs only bash and Python 3: python3 tests/scripts/install_torch_test.py
 """
 
 import os
@@ -12,7 +12,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-# Logs its arguments; `pip index versions torch` prints the versions of the index that is asked.
+# Logs its arguments. `pip index versions torch` prints the versions in FAKE_INDEX if there is an --index-url,
+# and the versions in FAKE_CONFIGURED otherwise.
 FAKE_PIP = """#!/usr/bin/env bash
 echo "$*" >> "$FAKE_LOG"
 if [ "$1" = index ]; then
