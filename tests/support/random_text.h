@@ -12,7 +12,7 @@ std::string random_bytes(int64_t max_length);
 /// scripts, emoji, and random code points.
 std::string random_text(int64_t max_length);
 
-/// Returns `bytes` with one to four random changes: bytes replaced, removed or duplicated, or the
+/// Returns `bytes` with up to four random changes: bytes replaced, removed or duplicated, or the
 /// end cut off.
 std::string damaged(std::string bytes);
 

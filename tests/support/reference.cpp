@@ -17,7 +17,8 @@ torch::Tensor flat_doubles(const torch::Tensor& x) {
   return x.detach().to(torch::kDouble).reshape({batch, x.size(-2), x.size(-1)}).contiguous();
 }
 
-/// Returns element `i` of row `row` of `tokens` (B, N) or (N).
+/// Returns tokens[row][i] for `tokens` of shape (B, N), tokens[0][i] for shape (1, N), and
+/// tokens[i] for shape (N).
 int64_t entry(const torch::Tensor& tokens, int64_t row, int64_t i) {
   if (tokens.dim() == 1) return tokens[i].item<int64_t>();
   return tokens[tokens.size(0) == 1 ? 0 : row][i].item<int64_t>();

@@ -8,7 +8,7 @@
 
 namespace attend {
 
-/// The config of a small stack with one or more options that are not the default.
+/// The name and the config of a small stack.
 struct NamedStack {
   const char* name;
   StackConfig config;
