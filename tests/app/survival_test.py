@@ -1,4 +1,4 @@
-"""Training runs that signals or kills have ended can be resumed, and only one process writes to a run.
+"""Runs that signals or kills have ended can be resumed, and only one process writes to a run.
 
 Run by CTest with ATTEND set to the built command; requires only Python 3. To kill runs at the same
 times as in an earlier test run, set RANDOM_SEED to the seed that it printed.

@@ -75,8 +75,8 @@ def as_tuple(outputs):
 def assert_equal_outputs(test, found, expected, tolerance, limit_by_largest=True):
     """Checks shapes, dtypes and |difference| <= tolerance * min(1 + |expected|, largest), where largest is the
     largest finite |element| of the output. Integers, Booleans, infinities and NaN must be equal. The
-    verification of the exporters uses the same rule. If `limit_by_largest` is False, the limit of the difference is
-    tolerance * (1 + |expected|)."""
+    verification of the exporters uses the same rule. If `limit_by_largest` is False, the
+    limit is tolerance * (1 + |expected|)."""
     found = as_tuple(found)
     test.assertEqual(len(found), len(expected))
     for one, other in zip(found, expected):

@@ -96,8 +96,8 @@ class Onnx(unittest.TestCase):
                     assert_equal_outputs(self, found, expected, tolerance, case.limit_by_largest)
 
         self.for_each(check)
-        print("bfloat16 cases, run in float32 because onnxruntime lacks bfloat16 operators on the CPU "
-              "(only the shapes of the outputs are compared): "
+        print("bfloat16 cases, run in float32 because onnxruntime lacks bfloat16 operators on the "
+              "CPU (only the shapes of the outputs are compared): "
               f"{', '.join(not_compared)}")
 
     def test_onnx_checker(self):

@@ -1,4 +1,4 @@
-"""Runs scripts/install-torch and scripts/setup with a fake pip, and checks which build of torch they install.
+"""Runs scripts/install-torch and scripts/setup with a fake pip, and checks which torch they install.
 
 Needs only bash and Python 3: python3 tests/scripts/install_torch_test.py
 """
@@ -12,8 +12,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-# Logs its arguments. `pip index versions torch` prints the versions in FAKE_INDEX if there is an --index-url,
-# and the versions in FAKE_CONFIGURED otherwise.
+# Logs its arguments. `pip index versions torch` prints the versions in FAKE_INDEX if there is an
+# --index-url, and the versions in FAKE_CONFIGURED otherwise.
 FAKE_PIP = """#!/usr/bin/env bash
 echo "$*" >> "$FAKE_LOG"
 if [ "$1" = index ]; then
