@@ -1,4 +1,4 @@
-"""Runs scripts/install-torch and scripts/setup with a fake pip, and checks which torch they install.
+"""Runs scripts/install-torch and scripts/setup with a fake pip; checks which torch they install.
 
 Needs only bash and Python 3: python3 tests/scripts/install_torch_test.py
 """
