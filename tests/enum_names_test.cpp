@@ -13,8 +13,8 @@
 namespace attend {
 namespace {
 
-/// Checks the names of an enum. `last` is its last enumerator, whose name differs from
-/// `name_of_last` if a name before it is missing or was added.
+/// Checks that each enumerator has its own name. `last` is the last enumerator. If an earlier name
+/// is missing, or if there is a name too many, `last` is not called `name_of_last`.
 template <typename E>
 void expect_names_of(E last, std::string_view name_of_last) {
   const auto& names = EnumNames<E>::names;

@@ -9,7 +9,8 @@
 namespace attend {
 namespace {
 
-/// Tests that pass braced arguments to operator(), which LibTorch's module holders do not accept.
+/// Tests of operator() with braced arguments. The operator() of LibTorch's own module holders does
+/// not accept them.
 struct ModuleHolder : FixedSeed, testing::Test {
   torch::Tensor x = torch::randn({2, 5, 8});
   torch::Tensor memory = torch::randn({2, 3, 8});

@@ -19,8 +19,9 @@ Model eval_model(const Config& config) {
 constexpr int64_t kVocabSize = 11;
 constexpr int64_t kMaxSeqLen = 6;
 
-/// Returns the expected FLOPs per token of one block's attention: 2 for each projection weight and,
-/// for each head and key, 2 * D for the scores and 2 * D for the weighted sum.
+/// Returns the expected FLOPs per token of one block's attention: 2 for each weight of the
+/// projections and of the output gate. In addition, for each head and key, 2 * D for the scores and
+/// 2 * D for the weighted sum.
 int64_t expected_attention_flops(const StackConfig& c) {
   const int64_t head = c.head_dim != 0 ? c.head_dim : c.embed_dim / c.num_heads;
   const int64_t num_kv_heads = c.num_kv_heads != 0 ? c.num_kv_heads : c.num_heads;
@@ -55,7 +56,7 @@ TEST(Flops, LanguageModelUsesTwoPerWeightAndFourPerKeyAndChannel) {
       LanguageModelConfig{.vocab_size = 11,
                           .max_seq_len = 4,
                           .stack = {.num_layers = 1, .num_heads = 2, .embed_dim = 8}});
-  // Weights: 3*8*8 + 8*8 attention, 2*8*32 feed-forward, 8*11 head.
+  // Number of weights: attention 3*8*8 + 8*8, feed-forward network 2*8*32, head 8*11.
   EXPECT_DOUBLE_EQ(flops_per_token(model, 4), 2 * (192 + 64 + 512 + 88) + 4 * 4 * 8);
   EXPECT_DOUBLE_EQ(flops_per_token(model, 1), 2 * (192 + 64 + 512 + 88) + 4 * 1 * 8);
 }

@@ -39,7 +39,8 @@ auto sum_over_higher_ranked(const Numbers& logits, std::size_t token, Add add) {
   return sum;
 }
 
-/// Returns `logits` with the logits of all tokens for which `kept(token)` is false set to -inf.
+/// Returns a copy of `logits` in which the logit of each token is -inf unless `kept(token)` is
+/// true.
 template <typename Kept>
 torch::Tensor where(const Numbers& logits, Kept kept) {
   Numbers filtered;
@@ -68,7 +69,7 @@ TEST(SamplingFilters, TopKKeepsTheLargestLogitsAndLowerIdsOfTies) {
   seed_afresh();
   for (int i = 0; i < 300; ++i) {
     const auto logits = draw_logits();
-    const auto k = draw(0, 14);  // sometimes above V
+    const auto k = draw(0, 14);  // sometimes more than the number of tokens
     const auto expected = where(logits, [&](std::size_t token) {
       const auto ranked_before =
           sum_over_higher_ranked(logits, token, [](std::size_t) { return 1.0; });

@@ -54,7 +54,8 @@ TEST(Sampling, FrequenciesMatchTheProbabilities) {
   for (const auto& [options, expected] : cases) {
     EXPECT_TRUE(close(tensor(frequencies(logits, options)), expected, 0.02)) << expected;
   }
-  // Negative logits are multiplied by 2: probabilities are squared.
+  // The logits are negative, so the penalty multiplies the logits of tokens 0 and 1 by 2. This
+  // squares their probabilities before normalization.
   EXPECT_TRUE(close(tensor(frequencies(logits, {.repetition_penalty = 2.0}, {0, 1})),
                     normalized({squared(0), squared(1), 0.15, 0.1, 0.05}), 0.02));
 }

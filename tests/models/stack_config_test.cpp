@@ -361,7 +361,7 @@ TEST(StackConfigErrors, FieldsWithoutEffectThrow) {
   }
 }
 
-/// Returns the hook `name` of the attention of block `layer`; null if it has none.
+/// Returns the attention hook `name` of block `layer`; null if the block has no such hook.
 std::shared_ptr<torch::nn::Module> hook_of(const TransformerEncoder& encoder, std::size_t layer,
                                            const std::string& name) {
   const auto hooks = (*encoder->blocks)[layer]->as<TransformerBlock>()->attention->named_children();

@@ -20,7 +20,8 @@ const T& pick(const std::vector<T>& values, Random& random) {
   return values[below(values.size(), random)];
 }
 
-/// Returns an integer at the limit of a type, near `value`, or a random one.
+/// Returns an integer near `value`, twice `value`, `value` with one bit flipped, or a special value
+/// such as the limit of a type.
 uint64_t mutated_integer(uint64_t value, Random& random) {
   static const std::vector<uint64_t> kLimits{0,
                                              1,
@@ -111,7 +112,7 @@ void mutate_bytes_once(std::string& bytes, Random& random) {
   }
 }
 
-/// Calls `visit` for each value in `value`.
+/// Calls `visit` for `value` and for each value inside it.
 void visit_all(json& value, const std::function<void(json&)>& visit) {
   visit(value);
   if (!value.is_structured()) return;
@@ -167,7 +168,9 @@ struct Field {
   std::size_t offset;
   std::size_t bytes;
 };
-// Fields in the headers of zip archives. The headers of an entry are its central and local header.
+// Fields in the headers of zip archives. Each entry has a central and a local header. Each field of
+// kLocal has the same index in kCentral. kCrc and kSize are the indices of the checksum and of the
+// uncompressed size.
 constexpr std::size_t kCrc = 0;
 constexpr std::size_t kSize = 2;
 constexpr std::array<Field, 9> kCentral{
@@ -182,7 +185,7 @@ struct Headers {
   std::size_t local;
 };
 
-/// Returns the headers of a valid archive.
+/// Returns the offsets of the headers of each entry in a valid archive.
 std::vector<Headers> headers_of(const std::string& bytes) {
   std::vector<Headers> all;
   auto at = integer_at(bytes, bytes.rfind("PK\x05\x06") + 16, 4);
@@ -231,7 +234,7 @@ std::string mutated_zip_headers(std::string bytes, Random& random) {
       set_both(field, integer_at(bytes, central + kCentral[field].offset, kCentral[field].bytes));
       break;
     }
-    case 3: {  // another size, with its checksum: the entry overlaps the next entries
+    case 3: {  // another size, with the matching checksum; a larger entry overlaps the next one
       const auto data =
           local + kLocalBytes + integer_at(bytes, local + 26, 2) + integer_at(bytes, local + 28, 2);
       const auto size = below(bytes.size() - data, random);

@@ -18,13 +18,13 @@ std::string mutated_bytes(std::string bytes, Random& random);
 /// Replaces, removes or duplicates random values: 1 to 3 times. Prefers integers.
 nlohmann::json mutated_json(nlohmann::json value, Random& random);
 
-/// Changes a field in the headers of a zip archive: a size, an offset, a method, ... If a size or
-/// the content of an entry changes, the checksums in the headers are corrected in most cases, so
-/// that a reader does not stop at them.
+/// Changes a field in the headers of a zip archive: a size, an offset, a method, ... In some cases,
+/// changes the field in both headers of an entry, or changes the size of an entry and also its
+/// checksum, because a reader would reject an entry with a wrong checksum.
 std::string mutated_zip_headers(std::string bytes, Random& random);
 
-/// Changes the content of a random entry whose name contains `part` (of any entry if there is
-/// none), or removes, renames or copies an entry.
+/// Changes the content of a random entry, or removes, renames or copies the entry. If any names
+/// contain `part`, chooses an entry with such a name.
 Entries mutated_entries(Entries entries, const std::string& part, Random& random);
 
 }  // namespace attend

@@ -21,7 +21,7 @@ Computed run_sdpa(const Case& a_case) {
   const auto layout = a_case.get<std::string>("layout");
   const auto scale = a_case.options.at("scale");
   auto mask = a_case.input("mask");
-  // In PyTorch, a mask of three dimensions is (H, T, S).
+  // If the query is (B, H, T, D), PyTorch interprets a mask with three dimensions as (H, T, S).
   if (mask.defined() && mask.dim() == 3 && a_case.input("query").dim() == 4) {
     mask = mask.unsqueeze(0);
   }

@@ -26,9 +26,9 @@ import torch
 import torch.nn.functional as F
 
 MASKED = 0.3  # probability that a mask hides a key
-# Ill-conditioned cases are drawn again: near 0, rounding errors decide whether the gradient of relu is 0
-# or 1, and a layer norm of few, nearly equal numbers amplifies rounding errors.
-NEAR_CORNER = 1e-4
+# Ill-conditioned cases are drawn again. Near 0, rounding errors decide whether the gradient of relu is 0
+# or 1. A layer norm of few, nearly equal numbers amplifies rounding errors.
+NEAR_CORNER = 1e-4  # minimum magnitude of the inputs of relu
 ROUNDING = 2e-6  # maximum rounding error of PyTorch in float32: a fifth of the test's tolerance
 
 
@@ -76,7 +76,8 @@ class Case:
         return module
 
     def rounding(self, exact):
-        """Returns the largest |difference| / max(1, |exact value|) from the same case in float64."""
+        """Returns the largest rounding error, relative to max(1, |exact value|). `exact` is the same case
+        in float64."""
         computed = [name for name in self.tensors if name.startswith(("output.", "grad."))]
         return max(((self.tensors[name] - exact.tensors[name]).abs()
                     / exact.tensors[name].abs().clamp(min=1)).max().item() for name in computed)
@@ -128,7 +129,7 @@ def sdpa(case):
     query_leading = (*leading[:-1], leading[-1] * random.randint(1, 3)) if grouped else leading
     width, value_width = random.randint(1, 8), random.randint(1, 8)
     case.choose("layout", "contiguous", "width_outside", *(["heads_inside"] if leading else []))
-    case.choose("need_weights", False, True)  # disables the fused kernels
+    case.choose("need_weights", False, True)  # true disables the fused kernels
     scale = case.choose("scale", None, random.uniform(0.1, 1.5))
 
     query = case.normal_input("query", *query_leading, queries, width)
@@ -184,8 +185,8 @@ def draw_masks(case, prefix, batch, heads, queries, keys, may_be_causal):
 
 
 def draw_shape(case):
-    """Draws batch (None = unbatched), heads and width >= 4: narrower layer norms amplify
-    rounding errors."""
+    """Draws the batch size (None = unbatched), the number of heads and the width. The width is at
+    least 4, because narrower layer norms amplify rounding errors."""
     batch = random.choice([None, 1, 2, 3])
     case.set("batched", batch is not None)
     case.choose("batch_first", True, False)

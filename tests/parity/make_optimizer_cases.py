@@ -12,7 +12,8 @@ format. The options of case 17 are JSON under the metadata key "17"; its tensors
     17/end.NAME                the parameter after the last step
     17/state.NAME/KEY          optimizer state of the parameter, with attend's names
 
-Weight decay applies to matrices only. With kind "muon", Muon updates matrices and AdamW vectors.
+Weight decay applies to matrices only. With kind "muon", Muon updates the matrices and AdamW updates the
+vector.
 """
 
 import argparse
@@ -24,7 +25,7 @@ import torch
 from make_cases import write_safetensors
 
 STEPS = 50
-MISSING = 0.1  # probability that a parameter has no gradient
+MISSING = 0.1  # probability that a parameter has no gradient in a step
 
 
 def draw_parameters(dtype):
@@ -72,7 +73,7 @@ def draw_case(kind):
     rates = draw_learning_rates()
     tensors = {"input.lr": torch.tensor(rates, dtype=torch.float64)}
     for name, parameter in parameters.items():
-        # Gradients range from so small that epsilon matters to very large.
+        # Some gradients are so small that AdamW's epsilon matters, and some are very large.
         size = 10.0 ** random.uniform(-8, 2)
         tensors[f"begin.{name}"] = parameter.detach().clone()
         tensors[f"gradient.{name}"] = size * torch.randn(STEPS, *parameter.shape)

@@ -1,6 +1,7 @@
-// Compares different ways to compute the same forward pass ("routes", such as with a cache or
-// traced), on modules with random options, weights and inputs. The environment variable
-// ATTEND_RANDOM_FORWARDS sets the number of comparisons.
+// Computes forward passes in different ways ("routes"), for example with a cache or with a traced
+// graph, and compares the results with the plain forward pass. Options, weights and inputs of the
+// modules are random. The environment variable ATTEND_RANDOM_FORWARDS sets the number of
+// comparisons.
 #include "attend/nn/freezing.h"
 #include "attend/ops/attention_recorder.h"
 #include "random_forwards/draw_config.h"
@@ -23,7 +24,8 @@
 namespace attend {
 namespace {
 
-/// The result of a route and the result of the plain forward pass. Both must be equal.
+/// The result of a route and the result of the plain forward pass. Both must be equal within the
+/// tolerance of the route.
 using Pair = std::pair<torch::Tensor, torch::Tensor>;
 
 InputSizes draw_sizes(int64_t min_batch, int64_t min_tokens = 1) {
@@ -64,12 +66,12 @@ torch::Tensor gradients(const torch::Tensor& output, const Tensors& leaves) {
   return torch::cat(flat);
 }
 
-/// A way to compute a forward pass. `run` returns std::nullopt if it is not possible for the
-/// subject.
+/// A way to compute a forward pass. `run` returns std::nullopt if the subject does not support this
+/// way.
 struct Route {
   const char* name;
   std::function<std::optional<Pair>(const Subject&)> run;
-  double tolerance = 1e-9;  ///< relative to the norm of the plain result
+  double tolerance = 1e-9;  ///< relative to 1 + the norm of the plain result
 };
 
 Pair compare(const Subject& subject, const InputSizes& sizes,
@@ -104,8 +106,8 @@ std::optional<Pair> gradients_with_weights(const Subject& subject) {
   return compare_gradients(subject, [] { return AttentionRecorder(); });
 }
 
-/// Until the end of the scope, attention is computed in blocks for sequences of all lengths, not
-/// only for long sequences.
+/// Returns a guard. While it exists, attention is computed in blocks for sequences of all lengths,
+/// not only for long sequences.
 BlockLimitsGuard small_blocks() {
   return BlockLimitsGuard({.min_queries_with_window = 1, .min_queries = 1, .rows = draw(1, 4)});
 }
@@ -290,7 +292,8 @@ const Route& draw_route() {
   return routes()[static_cast<std::size_t>(draw(0, static_cast<int64_t>(routes().size()) - 1))];
 }
 
-/// Succeeds if `pair` agrees within `tolerance` times the norm of the plain result.
+/// Succeeds if the norm of the difference is at most `tolerance` times (1 + the norm of the plain
+/// result).
 testing::AssertionResult agree(const Pair& pair, double tolerance) {
   const auto& [actual, expected] = pair;
   if (actual.sizes() != expected.sizes()) {

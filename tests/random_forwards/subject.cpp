@@ -54,13 +54,14 @@ torch::Tensor draw_bools(at::IntArrayRef sizes) {
   return torch::rand(sizes) > 0.3;
 }
 
-/// Returns true if a rounding error can change the result of a model discontinuously: in the choice
-/// of experts, or in LayerNorm of two channels, which is almost the sign of their difference.
+/// Returns true if a rounding error can change the result of a model discontinuously. It can change
+/// the choice of experts. It can also flip the output of a LayerNorm over two channels, which is
+/// almost the sign of their difference.
 bool is_discontinuous(const StackConfig& config) {
   return config.num_experts > 0 || (config.norm == NormKind::layer && config.embed_dim == 2);
 }
 
-/// Arguments of attention, drawn once per subject. Their tensors are drawn with the inputs.
+/// Arguments of attention, drawn once per subject. `draw_inputs` draws the tensors among them.
 struct DrawnArgs {
   static constexpr std::size_t kCount =
       4;  ///< number of tensors: mask, key_mask, segments, positions
@@ -142,8 +143,9 @@ torch::Tensor in_pieces(int64_t tokens, const Step& step) {
   return torch::cat(outputs, 1);
 }
 
-/// Calls `step(tokens, key_mask)` for successive pieces of `tokens` (B, T), in which each sequence
-/// has 0 to 3 tokens and padding on the left or right. Concatenates the outputs of each sequence.
+/// Splits `tokens` (B, T) into pieces. In each piece, each sequence has its next 0 to 3 tokens and
+/// padding on the left or right. Calls `step(piece, key_mask)` for each piece and concatenates the
+/// outputs of each sequence.
 template <typename Step>
 torch::Tensor in_ragged_pieces(const torch::Tensor& tokens, const Step& step) {
   const auto batch = tokens.size(0);
@@ -192,7 +194,7 @@ void make_cacheable(DrawnArgs& args) {
 DrawnArgs draw_args(const StackConfig& config, bool& cacheable) {
   DrawnArgs args;
   args.mask_heads = draw_one_of({int64_t{1}, config.num_heads});
-  // The sliding_window hook of the config sets the window.
+  // If the config has a sliding window, a hook of the attention sets it.
   if (config.sliding_window > 0) args.sliding_window = 0;
   cacheable = draw_chance(40);
   if (cacheable) make_cacheable(args);

@@ -11,7 +11,8 @@
 
 namespace attend {
 
-/// Sizes of the inputs of a subject: batch size B, tokens T, tokens of source or memory S.
+/// Sizes of the inputs of a subject: batch size B, number of tokens T, number of tokens of the
+/// source or memory S.
 struct InputSizes {
   int64_t batch;
   int64_t tokens;
@@ -42,7 +43,7 @@ struct Subject {
   bool is_discontinuous = false;   ///< see is_discontinuous in subject.cpp
 };
 
-/// Draws attention, cross-attention, an encoder or a model.
+/// Draws self-attention, cross-attention, an encoder, an encoder-decoder or a model.
 Subject draw_subject();
 
 }  // namespace attend

@@ -25,7 +25,8 @@ struct FourTokens : testing::Test {
   torch::Tensor key = four_tokens::key();
   torch::Tensor value = four_tokens::value();
 
-  /// Error bound of a score: kRounding times the sum of the magnitudes of its query and its key.
+  /// Error bound of a score. Rounding the key changes the score by at most kRounding times the sum
+  /// of the magnitudes of the query, and vice versa. The printed score is rounded, too (+ 1).
   double score_tolerance() const {
     const double sums =
         query.abs().sum(-1).max().item<double>() + key.abs().sum(-1).max().item<double>();
@@ -101,7 +102,8 @@ TEST_F(FourTokens, ScaledScoresAreDividedBySquareRootOfHeadDim) {
 TEST_F(FourTokens, ScalingReducesTheVarianceOfTheScores) {
   const auto scores = scores_inside_attention(query, key, /*mask=*/{}, kUnscaled);
   const auto scaled = scores_inside_attention(query, key);
-  // A variance changes by at most twice the standard deviation times the change of each element.
+  // To first order, a variance changes by at most twice the standard deviation (1.23, ...) times
+  // the largest change of an element.
   EXPECT_NEAR(population_variance(query), 1.5125745535077024, 2 * 1.23 * kRounding);
   EXPECT_NEAR(population_variance(key), 1.0357473030624733, 2 * 1.02 * kRounding);
   EXPECT_NEAR(population_variance(scores), 11.93390494969697, 2 * 3.46 * score_tolerance());

@@ -16,12 +16,12 @@ torch::Tensor matrix(std::initializer_list<std::initializer_list<double>> rows) 
   return torch::stack(lines);
 }
 
-// stream, bank, mud
+// Embeddings of the words stream, bank and mud.
 torch::Tensor river() {
   return matrix({{1.2, 0.0, 0.0, 0.3}, {0.8, 0.8, 0.2, 0.0}, {0.9, 0.0, 0.0, 0.9}});
 }
 
-// money, bank, loan
+// Embeddings of the words money, bank and loan.
 torch::Tensor finance() {
   return matrix({{0.0, 1.4, 0.0, 0.1}, {0.8, 0.8, 0.2, 0.0}, {0.0, 1.1, 0.0, 0.6}});
 }
@@ -99,7 +99,7 @@ TEST(RiverAndMoney, ProjectedAttentionGivesBankDifferentVectors) {
 
 TEST(RiverAndMoney, SeedZeroGivesThePrintedContextVectors) {
   SelfAttention attention(SelfAttentionOptions(4).qk_dim(3).v_dim(3).bias(false));
-  torch::manual_seed(0);  // LibTorch's CPU generator matches Python's
+  torch::manual_seed(0);  // gives the same numbers as in Python
   for (auto* linear : {&attention->query, &attention->key, &attention->value}) {
     set_weight(*linear, torch::rand({4, 3}));
   }

@@ -28,7 +28,7 @@ END = "attend: end of file"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 ERROR = re.compile(r"^.*\berror:", re.MULTILINE)
 UNITY_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-MIN_HEADERS = 12  # minimum number of users of a precompiled header; creating one takes as long as compiling five headers
+MIN_HEADERS = 12  # minimum number of headers per precompiled header; creating one takes as long as compiling five headers
 
 
 def compile_commands(build):
@@ -63,7 +63,7 @@ def run(tasks):
 
 
 class Includes:
-    """LibTorch headers that a header includes, directly or through others."""
+    """Headers of LibTorch and attend that a header includes, directly or through others."""
 
     def __init__(self, include_dirs):
         self.include_dirs = include_dirs
@@ -111,7 +111,7 @@ def check_headers(build, include_dir):
         def check_header(name):
             fitting = [h for h in shared if h <= torch[name]]
             option = ["-Winvalid-pch", "-include", precompiled[fitting[-1]]] if fitting else []
-            return check(build, [*flags, *option], [name, name])  # twice: needs an include guard
+            return check(build, [*flags, *option], [name, name])  # twice: fails without an include guard
 
         return run({name: lambda name=name: check_header(name) for name in names})
 

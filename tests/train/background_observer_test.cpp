@@ -52,7 +52,7 @@ class Listener : public Observer {
   std::thread::id thread_;
 };
 
-/// Throws at a given step and counts calls.
+/// Counts calls of on_progress. From a given step on, each call throws.
 struct FullDisk : Observer {
   explicit FullDisk(int64_t step) : step(step) {}
   void on_progress(const Progress& progress) override {

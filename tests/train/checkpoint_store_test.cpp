@@ -228,7 +228,8 @@ TEST_F(CheckpointStoreTest, FailedSaveKeepsOldCheckpoints) {
   store_.save(checkpoint_at(2));
   auto large = checkpoint_at(3);
   large.weights["weight"] = torch::zeros({100, 100});
-  // Saving fails before, while and after the weights are written.
+  // With a limit of 0 bytes, saving fails before the weights are written. With 20000 bytes, it
+  // fails while they are written and then, with a large state, after they are written.
   for (const rlim_t bytes : {0U, 20000U}) {
     const FileSizeLimit full(bytes);
     EXPECT_THROW(store_.save(large), std::runtime_error) << bytes;

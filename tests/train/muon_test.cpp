@@ -12,7 +12,8 @@
 namespace attend::train {
 namespace {
 
-/// The exact orthogonal factor, from the SVD in float64.
+/// The exact result of Newton-Schulz: applies the five iterations to the singular values, in
+/// float64.
 torch::Tensor exactly_orthogonalized(const torch::Tensor& matrix) {
   const auto x = matrix.to(torch::kDouble);
   const auto [u, s, vh] = at::linalg_svd(x / x.norm(), /*full_matrices=*/false);

@@ -101,7 +101,7 @@ TEST_F(OverwrittenRun, MayBeCreatedAgainAfterAKillInCreate) {
   finish();
   create(recipe_, true);
   run_.reset();
-  fs::remove(path_ / RunFiles::recipe);  // written last
+  fs::remove(path_ / RunFiles::recipe);  // create() writes the recipe last
   create(recipe_, false);
   EXPECT_NO_THROW(RunDirectory::open(path_).recipe());
   EXPECT_NO_THROW(RunDirectory::open(path_ / RunFiles::replaced).load());

@@ -27,8 +27,8 @@ TEST(SensesGrammar, ValidationAndTrainingSentencesDoNotOverlap) {
 }
 
 TEST(SensesGrammar, SenseDependsOnlyOnContext) {
-  // Both sentences of a pair have the ambiguous word, and all words that do not depend on the
-  // sense, at the same positions, so position, length and word carry no information.
+  // The two sentences of a pair differ only in words that depend on the sense. Their length, the
+  // ambiguous word and the position of each other word are the same and do not reveal the sense.
   const auto sentences = make_sense_sentences();
   for (std::size_t i = 0; i < sentences.validation.size(); i += 2) {
     const auto one = split(sentences.validation[i].words);

@@ -1,5 +1,5 @@
-"""Small Hugging Face transformers models with random sizes and weights. Each model is also
-described for attend by a recipe and by its weights with attend's names.
+"""Small Hugging Face transformers models with random sizes and weights. From the recipe and the weights of
+a `Case`, attend builds the same model.
 
 Each function of `ARCHITECTURES` takes a `random.Random` and returns a `Case`. The weights are drawn with
 torch's global generator: seed it before the call.
@@ -31,7 +31,7 @@ def randomize(model):
             else:
                 parameter.normal_(0.0, 1.2 / math.sqrt(parameter.size(-1)))
     if model._can_set_experts_implementation():
-        # Other implementations need sizes that are multiples of 16 bytes.
+        # Other implementations of the experts need sizes that are multiples of 16 bytes.
         model.set_experts_implementation("eager")
     model.set_attn_implementation("eager")
     return model.eval()
@@ -292,7 +292,7 @@ def t5_like(rng, activation, theirs_activation, tie_embeddings):
         tie_word_embeddings=tie_embeddings, pad_token_id=0, eos_token_id=None, decoder_start_token_id=0)))
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            if name.endswith(".q.weight"):  # T5 does not scale the scores
+            if name.endswith(".q.weight"):  # T5 does not scale the scores: keeps them small
                 parameter.mul_(recipe["head_dim"]**-0.5)
     weights = Weights(model)
     weights.copy("source_embedding.token", "shared")
