@@ -76,8 +76,8 @@ class Case:
         return module
 
     def rounding(self, exact):
-        """Returns the largest rounding error, relative to max(1, |exact value|). `exact` is the same case
-        in float64."""
+        """Returns the largest rounding error, relative to max(1, |exact value|). `exact` is the same
+        case in float64."""
         computed = [name for name in self.tensors if name.startswith(("output.", "grad."))]
         return max(((self.tensors[name] - exact.tensors[name]).abs()
                     / exact.tensors[name].abs().clamp(min=1)).max().item() for name in computed)

@@ -128,7 +128,8 @@ TEST_F(Pt2InvalidArchive, CallersCanAllowMoreOperators) {
   const auto loads_with = [&](const Pt2LoadOptions& options, const char* message) {
     EXPECT_THAT([&] { load(options); }, throws<InputError>(message));
   };
-  // These errors show that the operator is allowed: its arguments are checked after that.
+  // The errors about missing arguments show that the operator is allowed: the operator is checked
+  // before its arguments.
   loads_with({.operators = {"aten::ctc_loss"}}, "argument 'log_probs' is missing");
   loads_with({.namespaces = {"aten"}}, "argument 'log_probs' is missing");
   loads_with({.operators = {"aten::lu_unpack"}}, "the operator 'aten::ctc_loss' is not one");

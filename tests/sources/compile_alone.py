@@ -28,7 +28,8 @@ END = "attend: end of file"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 ERROR = re.compile(r"^.*\berror:", re.MULTILINE)
 UNITY_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-MIN_HEADERS = 12  # minimum number of headers per precompiled header; creating one takes as long as compiling five headers
+# Minimum number of headers per precompiled header. Creating one takes as long as compiling five headers.
+MIN_HEADERS = 12
 
 
 def compile_commands(build):

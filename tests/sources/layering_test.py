@@ -1,5 +1,5 @@
-"""Checks that files include only headers of the folders in ALLOWED, and that only apps/ prints or parses
-command-line options.
+"""Checks that files include only headers of the folders in ALLOWED, and that only apps/ prints or
+parses command-line options.
 
 Needs no build: python3 tests/sources/layering_test.py
 """
@@ -58,7 +58,7 @@ def allowed_folders(path):
 
 
 def included_folders(included, path):
-    """Returns the folders of the project whose headers `#include "INCLUDED"` in the file `path` includes."""
+    """Returns the folders of the project whose headers the file `path` gets by including `included`."""
     parts = pathlib.PurePosixPath(included).parts
     if parts[0] == "attend":
         return BROUGHT_IN.get(parts[1], ()) if len(parts) == 2 else (parts[1],)

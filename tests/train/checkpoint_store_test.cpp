@@ -124,7 +124,7 @@ TEST_F(CheckpointStoreTest, UnchangedBestWeightsAreWrittenOnce) {
   EXPECT_EQ(save(2), 2) << "must share the file of step 1";
   EXPECT_EQ(save(3), 2) << "must share the file of step 2, since step 1 is removed";
   checkpoint.best["weight"].add_(1.0);
-  EXPECT_EQ(save(4), 1) << "the weights have changed in place";
+  EXPECT_EQ(save(4), 1) << "must not share a file: the weights have changed in place";
   checkpoint.best["weight"] = torch::zeros({3});
   EXPECT_EQ(save(5), 1);
   EXPECT_EQ(save(6), 2);

@@ -55,7 +55,7 @@ TEST(FastestNumThreads, StopsBeforeOneOnlyIfCallsTakeSeconds) {
   EXPECT_THAT(choice({{8, 600}, {4, 1200}, {2, 2400}, {1, 4800}}), Pair(8, ElementsAre(8, 4)));
   EXPECT_THAT(choice({{8, 200}, {4, 400}, {2, 800}, {1, 1600}}), Pair(8, ElementsAre(8, 4, 2, 1)));
   EXPECT_THAT(choice({{4, 9000}, {2, 3000}, {1, 4000}}), Pair(2, ElementsAre(4, 2, 1)))
-      << "fewer threads are faster";
+      << "must not stop while fewer threads are faster";
 }
 
 TEST(FastestNumThreads, PrefersFewerThreadsThatAreAboutAsFast) {

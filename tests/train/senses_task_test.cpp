@@ -20,7 +20,7 @@ TEST(SensesTask, TargetsAreTheNextTokensAndTheSense) {
       batch.targets[0].narrow(0, 0, length - 1).equal(batch.tokens[0].narrow(0, 1, length - 1)));
   EXPECT_THAT(tokenizer.token(batch.targets[0][length - 1].item<int64_t>()), HasSubstr("="));
   EXPECT_TRUE(batch.answers[0][length - 1].item<bool>());
-  EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "one answer per sentence";
+  EXPECT_EQ(batch.answers.sum().item<int64_t>(), 3) << "each sentence must have one answer token";
 }
 
 TEST(SensesTask, ProbeTextsAreValidationSentences) {

@@ -150,7 +150,7 @@ TEST(TaskAnswers, AreCorrectInTrainingAndValidationData) {
 
 TEST(TaskAnswers, EveryTaskWithPromptsHasASolver) {
   EXPECT_EQ(kSolvers.size() + 3, tasks().size())
-      << "all tasks except senses, text and labelled lines";
+      << "all tasks except senses, text and labelled lines must have a solver";
 }
 
 TEST(TaskAnswers, ValidationBracketsAreLongerThanTrainingBrackets) {

@@ -103,7 +103,7 @@ TEST_P(EveryTask, ModelAcceptsBatches) {
     EXPECT_GE(batch.targets.masked_select(batch.targets.ne(kIgnoreIndex)).min().item<int64_t>(), 0);
     if (batch.answers.defined()) {
       EXPECT_FALSE(batch.answers.logical_and(batch.targets.eq(kIgnoreIndex)).any().item<bool>())
-          << "every answer has a target";
+          << "every answer token must have a target";
     }
   }
 }
@@ -117,7 +117,7 @@ TEST_P(EveryTask, AllClassesOccur) {
     for (std::size_t i = 0; i < classes.size(); ++i) {
       const auto count = batch.targets.eq(static_cast<int64_t>(i)).sum().item<int64_t>();
       EXPECT_GT(count, batch.targets.size(0) * 3 / 10)
-          << classes[i] << ": classes are about equally frequent";
+          << classes[i] << ": the classes must be about equally frequent";
     }
   }
 }

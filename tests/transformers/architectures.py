@@ -1,5 +1,5 @@
-"""Small Hugging Face transformers models with random sizes and weights. From the recipe and the weights of
-a `Case`, attend builds the same model.
+"""Small Hugging Face transformers models with random sizes and weights. From the recipe and the
+weights of a `Case`, attend builds the same model.
 
 Each function of `ARCHITECTURES` takes a `random.Random` and returns a `Case`. The weights are drawn with
 torch's global generator: seed it before the call.
