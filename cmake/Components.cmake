@@ -24,9 +24,9 @@ function(attend_resolve_components variable)
   set(${variable} ${resolved} ${wanted} PARENT_SCOPE)
 endfunction()
 
-# attend_find_component_libraries(<variable> <component>): finds the libraries that a component links and
-# adds a target attend::<library> for each library without a target. Sets the variable to the Debian
-# packages of the missing libraries.
+# attend_find_component_libraries(<variable> <component>): finds the libraries that a component links. For
+# each library that is not found with find_package, adds a target attend::<library>. Sets the variable to
+# the Debian packages of the missing libraries.
 function(attend_find_component_libraries variable component)
   set(missing)
   if(component MATCHES "^(io|pt2|export|train)$")

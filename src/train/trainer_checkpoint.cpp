@@ -17,7 +17,7 @@ constexpr const char* kSampler = "sampler.";
 const std::string kRandom = "random.";
 constexpr const char* kObjective = "objective.";
 // Name of a uint8 tensor with one element per parameter: 1 if the parameter requires a gradient. A
-// parameter that modules share has one element.
+// parameter that several modules share is counted once.
 constexpr const char* kRequiresGrad = "requires_grad";
 
 /// Returns the name under which checkpoints contain the state of a device's generator. The name

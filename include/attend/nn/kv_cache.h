@@ -141,8 +141,9 @@ class ATTEND_API KvCache {
   /// another number of tokens.
   void check_append(int64_t layer, int64_t tokens) const;
 
-  /// Writes the keys and values (B, G, T, D) of the tokens of the last `extend` to `layer`, and
-  /// returns all keys and values of the layer (B, G, S, D); without B if the arguments have no B.
+  /// Stores in `layer` the keys and values (B, G, T, D) of the tokens of the last `extend`. Returns
+  /// all keys and values of the layer (B, G, S, D). If the arguments have no batch dimension, the
+  /// results have none either.
   /// Called by `MultiheadAttention`, once per layer. Throws c10::ValueError or c10::TypeError if
   /// `check_append` throws, if shape or device do not match those of the cache, if the dtype does
   /// not match and autocast is off, or if keys or values require a gradient.

@@ -16,7 +16,7 @@ using Sizes = std::vector<program::Size>;
 inline bool is_fixed(const program::Size& size) {
   return size.expression.empty();
 }
-/// Returns true if two sizes are equal for all sizes of the dynamic dimensions.
+/// Returns true if both sizes have the same expression, or if both are fixed and equal.
 inline bool same(const program::Size& one, const program::Size& other) {
   return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
 }

@@ -79,10 +79,10 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   }
 }
 
-/// Counts the sizes that PyTorch would specialize if the symbols had the given values: dynamic
-/// sizes that are 0 or 1, and clamped starts and ends of slices that coincide with the first or the
-/// last element of the sliced dimension. Throws std::overflow_error if a tensor has more than 2^31
-/// elements.
+/// Counts the values that PyTorch would specialize if the symbols had the given values: dynamic
+/// sizes of 0 or 1; clamped starts and ends that are 0 or equal to the size of the sliced
+/// dimension; ends that are raised to the start of their slice. Throws std::overflow_error if a
+/// tensor has more than 2^31 elements.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
   constexpr double kMaxElements = 0x1p31;
   int count = 0;

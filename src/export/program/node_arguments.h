@@ -12,7 +12,7 @@
 
 namespace attend::program {
 
-/// Argument `end` of a slice to the end of the dimension.
+/// Value of the argument `end` if a slice extends to the end of the dimension.
 inline constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 
 /// Returns an argument, or nullptr if the node has no argument of this name and type.

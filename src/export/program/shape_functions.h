@@ -14,10 +14,10 @@ namespace attend::program {
 using ShapeFunctionResult = std::map<std::pair<std::string, std::size_t>, Size>;
 
 /// Computes sizes of a node's outputs from the definition of the operator: slice, `unfold`,
-/// `tensor_split`, `chunk`, convolution and pooling. Returns only sizes that contain FloorDiv, Min
-/// or Max. `SymbolicShapes` finds the other sizes. `SymbolicShapes` can also find FloorDiv, Min and
-/// Max, but knows only the sizes in some runs. Its expressions may therefore contain numbers that
-/// are wrong at other sizes. Returns {} if the size of an input is unknown. The sizes of the
+/// `tensor_split`, `chunk`, convolution and pooling. Returns only sizes whose expressions contain
+/// FloorDiv, Min or Max, because `SymbolicShapes` is not reliable for them: it derives expressions
+/// from the sizes in some runs, and their constants may be wrong at other sizes. The other sizes
+/// are left to `SymbolicShapes`. Returns {} if the size of an input is unknown. The sizes of the
 /// inputs must be in `program.tensors` and `program.sym_ints`.
 ATTEND_API ShapeFunctionResult shape_function(const Node& node, const ExportedProgram& program);
 
