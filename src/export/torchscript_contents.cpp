@@ -151,7 +151,9 @@ class ModuleReader {
     }
     // Limits the time for hostile files: if the modules of each level contain the same submodule
     // several times, the number of paths grows exponentially with the depth.
-    if (++visited_ > bytes_.size()) throw InputError("data.pkl: the number of paths to modules exceeds the number of bytes of the file");
+    if (++visited_ > bytes_.size())
+      throw InputError(
+          "data.pkl: the number of paths to modules exceeds the number of bytes of the file");
     const auto& type = *class_of(module);
     const auto& state = pickle_[module.items[1]];
     if (state.kind != Kind::dict) return;  // written by the module's __getstate__

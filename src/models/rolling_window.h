@@ -23,8 +23,9 @@ inline int64_t rolling_window(const StackConfig& config, int64_t max_seq_len) {
 }
 
 /// Returns true if a sequence may become longer than `max_seq_len` without `generate` shortening
-/// the context: the cache overwrites only tokens that are outside of the sliding window. Returns false for absolute positions (learned
-/// or sinusoidal), since the model is not trained with positions beyond `max_seq_len`.
+/// the context: the cache overwrites only tokens that are outside of the sliding window. Returns
+/// false for absolute positions (learned or sinusoidal), since the model is not trained with
+/// positions beyond `max_seq_len`.
 inline bool rolls(const StackConfig& config, int64_t max_seq_len) {
   return rolling_window(config, max_seq_len) > 0 && config.positions != PositionScheme::sinusoidal;
 }

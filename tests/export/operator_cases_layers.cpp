@@ -124,7 +124,34 @@ std::vector<ExportCase> resized() {
   with_row("upsample_linear1d", [](T x) { return torch::upsample_linear1d(x, {9}, true); });
   with_row("upsample_linear1d_by",
            [](T x) { return torch::upsample_linear1d(x, {}, false, Factors({1.4})); });
+  // Factors and sizes for which onnxruntime's Resize rounds differently than LibTorch.
+  with_row("upsample_nearest1d_rounding", [](T x) {
+    const auto longer = x.repeat({1, 1, 5});  // (B, L, 30)
+    return Tensors{torch::upsample_nearest1d(longer, {}, Factors({0.6})),
+                   torch::upsample_nearest1d(longer, {}, Factors({2.3})),
+                   torch::upsample_nearest1d(longer, {24}),
+                   torch::upsample_nearest1d(x, {}, Factors({1.1})),
+                   torch::upsample_nearest1d(x, at::IntArrayRef({12}), std::optional<double>(2.1))};
+  });
+  // The size of the last dimension is dynamic.
+  with_row("upsample_of_lengths", [](T x) {
+    // Neighbours are similar, so rounding errors of the positions hardly change the results.
+    const auto rows = (x.transpose(1, 2).repeat({1, 1, 30}) / 100).cumsum(-1);  // (B, 6, 30 L)
+    return Tensors{torch::upsample_nearest1d(rows, {}, Factors({0.7})),
+                   torch::upsample_linear1d(rows, {}, false, Factors({2.3})),
+                   torch::upsample_linear1d(rows, {}, false, Factors({1.3})),
+                   torch::upsample_linear1d(rows, {}, true, Factors({0.35})),
+                   torch::upsample_linear1d(rows, {}, false, Factors({0.35}))};
+  });
   OperatorTable with(images());
+  with("upsample_2d_rounding", [](T x) {
+    const auto wide = (x.repeat({1, 1, 7, 9}) / 100).cumsum(-1).cumsum(-2);
+    return Tensors{torch::upsample_nearest2d(x, {}, Factors({1.2, 1.1})),
+                   torch::upsample_nearest2d(x, {}, Factors({2.1, 2.05})),
+                   torch::upsample_nearest2d(wide, {13, 24}),
+                   torch::upsample_bilinear2d(wide, {}, false, Factors({1.3, 0.7})),
+                   torch::upsample_bicubic2d(wide, {}, false, Factors({1.15, 0.35}))};
+  });
   with("upsample_nearest2d", [](T x) { return torch::upsample_nearest2d(x, {7, 9}); });
   with("upsample_nearest2d_scale_factor", [](T x) {
     return torch::upsample_nearest2d(x, {}, Factors({2.0, 3.0}));

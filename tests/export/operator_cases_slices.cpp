@@ -35,7 +35,11 @@ std::vector<ExportCase> parts() {
   with("select_last", [](T x) { return x.select(1, -1); });
   with("narrow", [](T x) { return x.narrow(-1, 1, 3); });
   with("narrow_negative_start", [](T x) { return x.narrow(-1, -2, 2); });
-  with("narrow_tensor_start", [](T x) { return x.narrow(-1, torch::tensor(2, torch::kLong), 3); });
+  with("narrow_tensor_start", [](T x) {
+    const auto start = [](int64_t number) { return torch::tensor(number, torch::kLong); };
+    return Tensors{x.narrow(-1, start(2), 3), x.narrow(-1, start(-3), 3),
+                   x.narrow(-1, start(-5), 3), x.narrow(-1, start(0), 0)};
+  });
   with("split", [](T x) { return x.split(4, -1); });
   with("split_single", [](T x) { return x.split(6, -1); });
   with("split_sizes", [](T x) { return x.split({1, 5}, -1); });

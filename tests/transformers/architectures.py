@@ -79,17 +79,12 @@ class Weights:
         self.ours[ours] = tensor.contiguous()
 
 
-def gpt2(rng):
-    recipe = sizes(rng) | {"positions": "learned", "activation": "gelu_tanh", "tie_embeddings": True}
-    vocab_size = rng.randint(40, 200)
-    model = randomize(transformers.GPT2LMHeadModel(transformers.GPT2Config(
-        vocab_size=vocab_size, n_positions=MAX_SEQ_LEN, n_embd=recipe["embed_dim"], n_layer=recipe["num_layers"],
-        n_head=recipe["num_heads"], n_inner=recipe["dim_feedforward"],
-        layer_norm_epsilon=recipe["norm_eps"], bos_token_id=None, eos_token_id=None, pad_token_id=0)))
+def gpt2_weights(model, num_layers):
+    """Returns the weights of a GPT2LMHeadModel with attend's names."""
     weights = Weights(model)
     weights.copy("embedding.token", "transformer.wte")
     weights.copy("embedding.position", "transformer.wpe")
-    for i in range(recipe["num_layers"]):
+    for i in range(num_layers):
         ours, theirs = f"decoder.blocks.{i}", f"transformer.h.{i}"
         weights.copy(f"{ours}.norm1", f"{theirs}.ln_1")
         weights.copy(f"{ours}.norm2", f"{theirs}.ln_2")
@@ -99,7 +94,17 @@ def gpt2(rng):
             weights.set(f"{ours}.{name}.weight", weights.theirs[f"{theirs}.{conv}.weight"].t())
             weights.set(f"{ours}.{name}.bias", weights.theirs[f"{theirs}.{conv}.bias"])
     weights.copy("decoder.norm", "transformer.ln_f")
-    return Case("language_model", recipe, model, weights.ours)
+    return weights.ours
+
+
+def gpt2(rng):
+    recipe = sizes(rng) | {"positions": "learned", "activation": "gelu_tanh", "tie_embeddings": True}
+    vocab_size = rng.randint(40, 200)
+    model = randomize(transformers.GPT2LMHeadModel(transformers.GPT2Config(
+        vocab_size=vocab_size, n_positions=MAX_SEQ_LEN, n_embd=recipe["embed_dim"], n_layer=recipe["num_layers"],
+        n_head=recipe["num_heads"], n_inner=recipe["dim_feedforward"],
+        layer_norm_epsilon=recipe["norm_eps"], bos_token_id=None, eos_token_id=None, pad_token_id=0)))
+    return Case("language_model", recipe, model, gpt2_weights(model, recipe["num_layers"]))
 
 
 def llama_weights(model, recipe, norms=("input_layernorm", "post_attention_layernorm"), unit_offset=False):

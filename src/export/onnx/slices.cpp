@@ -37,7 +37,11 @@ void narrow(Call& call) {
     const auto end = start < 0 && start + length == 0 ? kEnd : start + length;
     return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }
-  const auto start = graph.add("Reshape", {call.operand("start", Type::int64), graph.list({1})});
+  const auto given = graph.add("Reshape", {call.operand("start", Type::int64), graph.list({1})});
+  const auto size = graph.add("Shape", {call.tensor("self")},
+                              {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+  const auto is_negative = graph.compare("Less", given, graph.list({0}));
+  const auto start = graph.where(is_negative, graph.add("Add", {given, size}), given);
   const auto end = graph.add("Add", {start, graph.list({length})});
   call.set_output(graph.add("Slice", {call.tensor("self"), start, end, graph.list({dimension})}));
 }

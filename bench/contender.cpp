@@ -1,0 +1,190 @@
+// The side of attend in the comparisons of scripts/bench:
+//
+//     bench_contender FOLDER
+//
+// FOLDER/row.json describes what is measured. The program prints one line of JSON with values that
+// the peers must also get. Then it reads numbers from standard input, one per line. For each number
+// N, it runs N units of work and prints the seconds that they took.
+#include "attend/export/onnx.h"
+#include "attend/io/safetensors.h"
+#include "attend/models/generation.h"
+#include "attend/train/recipe_run.h"
+#include "attend/train/task_objective.h"
+#include "attend/train/trainer.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <torch/utils.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iostream>
+
+namespace attend {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using Row = nlohmann::json;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Prints `values`, then runs `unit` as often as each line of standard input says.
+void serve(const nlohmann::json& values, const std::function<void()>& unit) {
+  std::cout << values << std::endl;
+  for (int64_t units = 0; std::cin >> units;) {
+    const auto start = Clock::now();
+    for (int64_t i = 0; i < units; ++i) unit();
+    std::cout << seconds_since(start) << std::endl;
+  }
+}
+
+void save_tensors(const std::filesystem::path& path, std::map<std::string, torch::Tensor> tensors) {
+  save_safetensors(path, {.tensors = std::move(tensors), .metadata = {}});
+}
+
+/// Trains on a task and keeps the first batches, with which the peers repeat the first steps.
+class RecordBatches : public train::TaskObjective {
+ public:
+  using TaskObjective::TaskObjective;
+
+  train::TrainingBatch training_batch(int64_t size, train::Sampler& sampler) override {
+    auto batch = TaskObjective::training_batch(size, sampler);
+    if (batches.size() < 3) batches.push_back(batch);
+    return batch;
+  }
+
+  std::vector<train::TrainingBatch> batches;
+};
+
+/// Reports the loss of every step.
+struct RecordLosses : train::Observer {
+  void on_progress(const train::Progress& progress) override {
+    losses.push_back(progress.train_loss);
+  }
+  std::vector<double> losses;
+};
+
+train::Recipe recipe_of(const Row& row, const std::filesystem::path& folder) {
+  auto recipe = train::find_task("text").defaults;
+  recipe.text = folder / "text.txt";
+  recipe.model = LanguageModelConfig{.max_seq_len = row.at("tokens"),
+                                     .stack = {.num_layers = row.at("layers"),
+                                               .num_heads = row.at("heads"),
+                                               .embed_dim = row.at("width"),
+                                               .bias = false}};
+  recipe.training = {
+      .max_steps = int64_t{1} << 40,
+      .batch_size = row.at("batch"),
+      .lr = row.at("lr"),
+      .schedule = train::ScheduleKind::constant,
+      .warmup_steps = 0,
+      .precision = from_string<train::Precision>(row.at("precision").get<std::string>()).value(),
+      .eval_every = int64_t{1} << 40,
+      .log_every = 1,
+      .threads = torch::get_num_threads()};
+  return recipe;
+}
+
+/// Unit: a step of the trainer. Value: the losses of the first 3 steps.
+void train_model(const Row& row, const std::filesystem::path& folder) {
+  auto recipe = recipe_of(row, folder);
+  const auto setup = train::make_training_setup(recipe);
+  save_tensors(folder / "model.safetensors", state_dict(train::module_of(setup.model)));
+  const auto objective = std::make_shared<RecordBatches>(setup.model, setup.task, recipe.training);
+  RecordLosses losses;
+  {
+    train::Trainer first_steps(objective, recipe.training);
+    first_steps.run(
+        {.observers = {&losses}, .stop_requested = [&] { return losses.losses.size() == 3; }});
+  }
+  std::map<std::string, torch::Tensor> batches;
+  for (std::size_t i = 0; i < objective->batches.size(); ++i) {
+    const auto& tensors = objective->batches[i].tensors;
+    batches[fmt::format("tokens.{}", i)] = tensors.at(0);
+    batches[fmt::format("targets.{}", i)] = tensors.at(1);
+  }
+  save_tensors(folder / "batches.safetensors", batches);
+
+  recipe.training.log_every = 10;
+  train::Trainer trainer(objective, recipe.training);
+  int64_t left = 0;
+  auto start = Clock::now();
+  std::cout << Row{{"losses", losses.losses}} << std::endl;
+  if (!(std::cin >> left)) return;
+  start = Clock::now();
+  trainer.run({.stop_requested = [&] {
+    if (--left > 0) return false;
+    std::cout << seconds_since(start) << std::endl;
+    const bool more = static_cast<bool>(std::cin >> left);
+    start = Clock::now();
+    return !more;
+  }});
+}
+
+/// Unit: a forward pass. Value: some of the outputs.
+void encode(const Row& row, const std::filesystem::path& folder) {
+  const int64_t width = row.at("width");
+  const torch::NoGradGuard no_grad;
+  torch::manual_seed(1);
+  TransformerEncoder encoder(
+      TransformerEncoderOptions(TransformerBlockOptions(width, row.at("heads")), row.at("layers")));
+  encoder->eval();
+  const auto x = torch::randn({row.at("batch"), row.at("tokens"), width});
+  save_tensors(folder / "model.safetensors", state_dict(encoder));
+  save_tensors(folder / "inputs.safetensors", {{"x", x}});
+  export_onnx(encoder, x, folder / "model.onnx", {.input_names = {"x"}});
+  const auto outputs = encoder(x).flatten().slice(0, 0, 1000);
+  serve({{"outputs", std::vector<float>(outputs.data_ptr<float>(),
+                                        outputs.data_ptr<float>() + outputs.numel())}},
+        [&] { encoder(x); });
+}
+
+/// Unit: the tokens that greedy decoding appends to the prompts. Value: these tokens.
+void decode(const Row& row, const std::filesystem::path& folder) {
+  LanguageModel model(LanguageModelConfig{.vocab_size = row.at("vocab"),
+                                          .max_seq_len = row.at("max_seq_len"),
+                                          .stack = {.num_layers = row.at("layers"),
+                                                    .num_heads = row.at("heads"),
+                                                    .embed_dim = row.at("width"),
+                                                    .activation = Activation::gelu_tanh}});
+  load_state_dict(model, load_safetensors(folder / "model.safetensors").tensors);
+  model->eval();
+  const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
+  const GenerationOptions options{.max_new_tokens = row.at("new_tokens"),
+                                  .sampling = {.temperature = 0.0}};
+  const auto generate_all = [&] { return generate_batch(model, prompts, options); };
+  std::vector<std::vector<int64_t>> tokens;
+  for (const auto& sequence : generate_all()) tokens.push_back(sequence.tokens);
+  serve({{"tokens", tokens}}, [&] { generate_all(); });
+}
+
+void run(const std::filesystem::path& folder) {
+  const auto row = Row::parse(std::ifstream(folder / "row.json"));
+  torch::set_num_threads(row.at("threads"));
+  const std::string kind = row.at("kind");
+  if (kind == "train") return train_model(row, folder);
+  if (kind == "encode") return encode(row, folder);
+  if (kind == "decode") return decode(row, folder);
+  throw std::runtime_error("row.json has the kind '" + kind +
+                           "', expected train, encode or decode");
+}
+
+}  // namespace
+}  // namespace attend
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::cerr << "usage: bench_contender FOLDER\n";
+    return 2;
+  }
+  try {
+    attend::run(argv[1]);
+  } catch (const std::exception& error) {
+    std::cerr << "bench_contender: " << error.what() << "\n";
+    return 1;
+  }
+}
