@@ -27,8 +27,8 @@ void set_time_per_token(benchmark::State& state, int64_t tokens) {
       benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-/// Generation after a prompt that fills the context of `state.range(0)` tokens, with a sliding
-/// window of `state.range(1)`.
+/// Generation after a prompt of `state.range(0)` tokens, which fills the context. The sliding
+/// window has `state.range(1)` tokens; 0 = no window.
 void GenerateBeyondMaxSeqLen(benchmark::State& state) {
   auto model = language_model(state.range(0), state.range(1));
   const std::vector<int64_t> prompt(static_cast<std::size_t>(state.range(0)), 3);
@@ -43,7 +43,8 @@ BENCHMARK(GenerateBeyondMaxSeqLen)
     ->Args({1024, 0})
     ->Unit(benchmark::kMillisecond);
 
-/// Generation of a sequence that fits into the context, with a sliding window of `state.range(0)`.
+/// Generation of a sequence that fits into the context. The sliding window has `state.range(0)`
+/// tokens; 0 = no window.
 void Generate(benchmark::State& state) {
   auto model = language_model(256, state.range(0));
   constexpr int64_t kTokens = 200;

@@ -1,4 +1,4 @@
-# attend_precompiled: compiles the precompiled header that all targets of this project reuse.
+# attend_precompiled: compiles the precompiled header that most targets of this project reuse.
 file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
 add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
 target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)
@@ -29,9 +29,9 @@ function(attend_add_library component)
   endif()
 endfunction()
 
-# _attend_files(<variable> <base> <pattern> <folder or file>...): sets the variable to the paths of the
-# given files, and of all files below the given folders that match <pattern>. The arguments are paths
-# relative to <base>.
+# _attend_files(<variable> <base> <pattern> <folder or file>...): sets the variable to a list of paths.
+# For a file, the list contains the file. For a folder, it contains all files below the folder whose names
+# match <pattern>. The given folders and files are relative to <base>.
 function(_attend_files variable base pattern)
   set(files)
   foreach(name IN LISTS ARGN)

@@ -7,8 +7,8 @@ set(ATTEND_pt2_REQUIRES io)
 set(ATTEND_export_REQUIRES nn io pt2)
 set(ATTEND_train_REQUIRES nn io)
 
-# attend_resolve_components(<variable> <component>...): sets the variable to the components and the
-# components that they require, in the order of ATTEND_ALL_COMPONENTS. Unknown names are last.
+# attend_resolve_components(<variable> <component>...): sets the variable to the given components
+# and all components that they require, in the order of ATTEND_ALL_COMPONENTS. Unknown names are last.
 function(attend_resolve_components variable)
   set(wanted ${ARGN})
   set(resolved)
@@ -24,9 +24,9 @@ function(attend_resolve_components variable)
   set(${variable} ${resolved} ${wanted} PARENT_SCOPE)
 endfunction()
 
-# attend_find_component_libraries(<variable> <component>): finds the libraries that a component links. For
-# each library that is not found with find_package, adds a target attend::<library>. Sets the variable to
-# the Debian packages of the missing libraries.
+# attend_find_component_libraries(<variable> <component>): finds the libraries that a component links.
+# find_package(tomlplusplus) adds its own target. For each other library that is found, this function adds
+# a target attend::<library>. Sets the variable to the Debian packages of the libraries that are missing.
 function(attend_find_component_libraries variable component)
   set(missing)
   if(component MATCHES "^(io|pt2|export|train)$")

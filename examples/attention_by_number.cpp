@@ -25,7 +25,7 @@ int main() {
                                torch::kFloat);  // (T, E)
 
   attend::SelfAttention attention(attend::SelfAttentionOptions(2).bias(false));
-  // Fixed instead of random weights, of shape (out, in) as in torch::nn::Linear.
+  // Replaces the random weights with fixed weights of shape (out, in), as in torch::nn::Linear.
   attention->query->weight.copy_(torch::tensor({{-0.0271, -0.3940}, {-0.3840, -0.6610}}));
   attention->key->weight.copy_(torch::tensor({{-0.4109, -0.1162}, {0.5777, -0.1661}}));
   attention->value->weight.copy_(torch::tensor({{-0.2045, -0.1712}, {0.1210, -0.4462}}));

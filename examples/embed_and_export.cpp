@@ -1,5 +1,5 @@
-// Trains a custom module that contains a TransformerBlock, and exports it to TorchScript. The file
-// can be loaded without this library, with torch.jit.load in Python or torch::jit::load in C++.
+// Trains a custom module that contains a TransformerBlock, and exports it to TorchScript. Without
+// this library, torch.jit.load (Python) and torch::jit::load (C++) can load the file.
 #include "attend/export/torchscript.h"
 #include "attend/nn/transformer_block.h"
 

@@ -1,6 +1,6 @@
 // Trains a SequenceClassifier with a mixture of experts. Class 1: sequences with more ones than
-// twos; class 0: all other sequences. Uses parameter groups for weight decay, the auxiliary loss of
-// the router, and a padding mask.
+// twos; class 0: all other sequences. Uses a padding mask, the auxiliary loss of the router, and
+// parameter groups for weight decay.
 #include "attend/models/sequence_classifier.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/parameter_groups.h"

@@ -1,4 +1,4 @@
-// Records the attention weights of every layer of a model with an AttentionRecorder.
+// Uses an AttentionRecorder to record the attention weights of every layer of a model.
 #include "attend/models/language_model.h"
 #include "attend/ops/attention_recorder.h"
 

@@ -43,7 +43,8 @@ inline std::size_t name_distance(std::string_view unknown, std::string_view name
 }
 
 /// Returns "; did you mean 'NAME'?" with the name nearest to `unknown`. Returns an empty string if
-/// the `name_distance` of that name is greater than 3, or not less than the length of `unknown`.
+/// the `name_distance` of that name is greater than 3 or at least the length of `unknown`, or if
+/// `names` is empty.
 ///
 ///     did_you_mean("--lrr", {"--lr", "--seed"}) == "; did you mean '--lr'?"
 inline std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {

@@ -1,6 +1,6 @@
-// The precompiled header of all targets: the headers of LibTorch that nearly every source includes.
-// Keep it small: every source loads it. Public headers must compile without it; the test
-// `headers.self_contained` checks this.
+// The precompiled header of most targets: the headers of LibTorch that nearly every source
+// includes. Keep it small, because every source of these targets loads it. Public headers must
+// compile without it; the test `headers.self_contained` checks this.
 #include <torch/nn/cloneable.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/modulelist.h>

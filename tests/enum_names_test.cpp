@@ -13,8 +13,9 @@
 namespace attend {
 namespace {
 
-/// Checks that each enumerator has its own name. `last` is the last enumerator. If an earlier name
-/// is missing, or if there is a name too many, `last` is not called `name_of_last`.
+/// Checks that each enumerator has its own name. `last` is the last enumerator. If one of the
+/// earlier names is missing, or if there is an extra name among them, the name of `last` is not
+/// `name_of_last`.
 template <typename E>
 void expect_names_of(E last, std::string_view name_of_last) {
   const auto& names = EnumNames<E>::names;

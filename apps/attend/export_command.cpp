@@ -40,8 +40,8 @@ ExportFormat format_of(const ExportArguments& arguments) {
 }
 
 /// Throws InputError if the output file `arguments.out` has no name, is in a folder that does not
-/// exist, is a file of the run, or exists and may not be replaced: without --overwrite, no file may
-/// be replaced; with --overwrite, only a regular file.
+/// exist, is a file of the run, or already exists. With --overwrite, an output file that already
+/// exists is not an error if it is a regular file.
 void check_target(const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };

@@ -28,7 +28,7 @@ struct GenerateArguments {
   bool json = false;
 };
 
-/// Generates tokens with any kind of model.
+/// Generates tokens with a LanguageModel or a Seq2Seq.
 struct GenerateVisitor {
   const train::Run& run;
   const std::vector<int64_t>& prompt;

@@ -35,8 +35,8 @@ void add_values(const train::Recipe& recipe, const char* only_section, ordered_j
   }
 }
 
-/// Adds the values of `recipe` that differ from `defaults`. `source_of_defaults` names
-/// the defaults in the report.
+/// Adds to `report` the values of `recipe` that differ from `defaults`. If no value differs, adds
+/// "none" with `source_of_defaults`, for example "none (defaults of the task)".
 void add_overrides(const train::Recipe& recipe, const train::Recipe& defaults,
                    const char* source_of_defaults, InspectReport& report) {
   auto overrides = ordered_json::array();
@@ -110,7 +110,8 @@ void add_summary(const fs::path& path, InspectReport& report) {
   }
 }
 
-/// Adds the tensors of a run of a custom module. Reads only the header of the weights file.
+/// Adds the names, shapes and dtypes of the tensors of a custom module. Reads only the header of
+/// the weights file.
 void add_tensors(const fs::path& directory, train::Weights weights, InspectReport& report) {
   const auto folder =
       weights == train::Weights::best

@@ -31,8 +31,9 @@ std::string switch_takes_no_value(const std::string& name) {
   return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
 }
 
-/// Throws InputError if one of the words true, false, on and off follows a flag that takes no
-/// value, as in "--bias false". CLI11 would parse the word as the next positional argument.
+/// Throws InputError if the word true, false, on or off follows a flag that has a --no- form, as in
+/// "--bias false". Such a flag takes no value, so CLI11 would parse the word as a positional
+/// argument. If a file with this name exists, the word is accepted as a positional argument.
 void check_switches(const CLI::App& app, int argc, char** argv) {
   const auto commands = app.get_subcommands(
       [&](const CLI::App* each) { return argc > 1 && each->get_name() == argv[1]; });
@@ -53,7 +54,8 @@ void check_switches(const CLI::App& app, int argc, char** argv) {
   }
 }
 
-/// Returns the message for a command line error, with the most similar valid name.
+/// Returns the message for a command line error. If a subcommand or flag is unknown, the message
+/// suggests the most similar valid name.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> commands;
   for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());

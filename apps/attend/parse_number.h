@@ -9,10 +9,12 @@
 
 namespace attend::app {
 
-/// Parses the whole `text` as a decimal number. (CLI11's own parser is not used: it reads 010 as
-/// octal, clamps on overflow, and reads an empty text as 0.) If `zero` is not empty, the text
-/// `zero`, for example "auto", is parsed as 0. Throws CLI::ValidationError with `flag` and `text`
-/// for any other text.
+/// Parses the whole `text` as a decimal number. `zero` is a word that means 0, for example "auto";
+/// if `zero` is empty, there is no such word. Throws CLI::ValidationError with `flag` and `text` if
+/// `text` is neither a valid number nor this word.
+///
+/// CLI11's own parser is not used: it reads 010 as octal, clamps on overflow, and reads an empty
+/// text as 0.
 template <typename Number>
 Number parse_number(const std::string& flag, const std::string& text, std::string_view zero = {}) {
   Number value{};

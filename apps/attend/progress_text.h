@@ -11,8 +11,8 @@ namespace attend::app {
 /// Formats a duration as m:ss or h:mm:ss.
 std::string duration_text(double seconds);
 
-/// Formats the progress bar of a run of `max_steps` steps, at most `width` columns; drops fields
-/// that do not fit:
+/// Formats the progress bar of a run of `max_steps` steps. The text has at most `width` columns;
+/// fields that do not fit are dropped. If all fields fit, the text is, for example:
 ///
 ///      42% [===>     ] 168/400 | train loss 2.3450 | lr 3.00e-04 | 51.2k tok/s | eta 1:12
 std::string progress_bar(const train::Progress& progress, int64_t max_steps, int width);

@@ -15,8 +15,8 @@ struct Prompt {
 /// The options --prompt and --prompt-file.
 class PromptOptions {
  public:
-  /// Adds the options to `command`, which owns them. Call `read` after parsing `command`, and while
-  /// `command` exists.
+  /// Adds the options to `command`, which owns them. Call `read` after `command` has been parsed
+  /// and before `command` is destroyed.
   void add_to(CLI::App& command);
 
   /// Reads the prompt: --prompt, else --prompt-file, else standard input if it is not a terminal.

@@ -70,8 +70,9 @@ std::vector<int64_t> parse_list(const std::string& flag, const std::string& text
   return values;
 }
 
-/// Returns the placeholder that the help shows after a flag whose value is a string: the names of
-/// the tasks for --task; for other flags the field's unit, or TEXT if the field has none.
+/// Returns the placeholder that the help shows after a flag whose value is a string. For --task,
+/// returns the names of all tasks. For any other flag, returns the field's unit, or TEXT if the
+/// field has none.
 std::string type_of_text(const RecipeField& field) {
   if (std::string_view(field.key) != "task") return *field.unit != '\0' ? field.unit : "TEXT";
   std::vector<std::string> names;

@@ -15,9 +15,9 @@ std::vector<std::filesystem::path> shipped_recipes();
 /// Names of the shipped recipes: file names without extension.
 std::vector<std::string> names_of_shipped_recipes();
 
-/// Returns the path of the recipe `name_or_path`, which is a path or the name of a shipped recipe.
-/// A path with a file extension is returned even if the file does not exist. Otherwise, throws
-/// InputError with the most similar name if there is no such recipe.
+/// Returns the path of the recipe `name_or_path`. If `name_or_path` is an existing file or has a
+/// file extension, it is a path and is returned unchanged. Any other text is the name of a shipped
+/// recipe. If no shipped recipe has this name, throws InputError with the most similar name.
 std::filesystem::path find_recipe(const std::string& name_or_path);
 
 }  // namespace attend::app

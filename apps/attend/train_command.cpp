@@ -37,8 +37,9 @@ struct TrainArguments {
   bool print_config = false;
 };
 
-/// Returns the first of runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not exist. NAME is the
-/// name of the text file without its extension or, without a text file, the name of the task.
+/// Returns the first of runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not exist. If the recipe
+/// has a text file, NAME is the name of this file without the extension. Otherwise, NAME is the
+/// name of the task.
 fs::path unused_directory(const train::Recipe& recipe) {
   const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
   fs::path directory = fs::path("runs") / name;
@@ -57,8 +58,8 @@ class Training {
     print_header();
     const auto neighbors_before = neighbors();
     const auto result = train();
-    // The reports below run the model with as many threads as training, or with all available
-    // threads if the checkpoint of a resumed run is from a machine with more cores.
+    // The reports below run the model with as many threads as training used. A resumed run may have
+    // been trained on a machine with more cores. The reports then use all available threads.
     train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
     if (result.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",

@@ -6,7 +6,8 @@
 
 #include <iostream>
 
-// Returns sequences with a random start and a random step of 1 to 4, modulo 10: 8, 1, 4, 7, 0, ...
+// Returns arithmetic progressions modulo 10 with random starts and random steps from 1 to 4. With
+// start 8 and step 3, the progression is 8, 1, 4, 7, 0, ...
 torch::Tensor draw_sequences(int64_t batch_size) {
   const auto starts = torch::randint(10, {batch_size, 1});
   const auto steps = torch::randint(1, 5, {batch_size, 1});

@@ -3,9 +3,11 @@
 #include <type_traits>
 #include <utility>
 
-/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. On a
-/// temporary, setter and getter return a value instead of a reference, so that
+/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. If they are
+/// called on a temporary, they return a value instead of a reference. Therefore, the reference in
 /// `const auto& options = LayerScaleOptions(64).init(1e-4);` does not dangle.
+///
+/// If a struct has an option `dropout`, its getter is called as follows:
 ///
 ///     double p = options.dropout();
 #define ATTEND_ARG(T, name)                                                                 \

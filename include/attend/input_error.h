@@ -15,8 +15,8 @@ class ATTEND_API InputError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Returns `function()`. If `function` throws an InputError, adds `source`, e.g. a file name, to
-/// the start of its message.
+/// Returns `function()`. If `function` throws an InputError, puts `source`, e.g. a file name, in
+/// front of the error message.
 ///
 ///     with_source("model.safetensors", [&] { return parse_safetensors_header(bytes); });
 template <typename Function>

@@ -53,9 +53,9 @@ void replace_bool_scalars(jit::Graph& graph, jit::Node& node) {
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     if (flag_of(node.input(i))) all.push_back(i);
   }
-  // Some of the bool inputs may belong to bool parameters of the operator, such as keepdim, and
-  // must stay bools. So the loop below first tries to replace only one bool input, then all bool
-  // inputs.
+  // Some of the bool inputs may be arguments for bool parameters, such as keepdim. These inputs
+  // must stay bools. So the loop below first tries to replace each bool input alone, then all bool
+  // inputs together.
   std::vector<std::vector<std::size_t>> choices;
   for (const auto i : all) choices.push_back({i});
   choices.push_back(all);

@@ -48,8 +48,8 @@ void record_end(const at::RecordFunction& /*function*/, at::ObserverContext* con
   }
 }
 
-/// Name of the function of the exporters that starts a trace. `call_site_text` ignores the frames
-/// of this function and of its callers.
+/// Name of the function with which the exporters start each trace. `call_site_text` ignores the
+/// frames of this function and of its callers.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
 bool is_library(std::string_view function) {
@@ -90,8 +90,8 @@ bool is_torch_library(void* address) {
   return file.starts_with("libtorch") || file.starts_with("libc10");
 }
 
-/// Returns the source locations of frames, or an empty list if addr2line (binutils) is not
-/// installed.
+/// Returns the function names and source locations of frames. Returns an empty list if addr2line
+/// (binutils) is not installed.
 std::vector<torch::unwind::Frame> symbolize(const std::vector<void*>& frames) {
   try {
     return torch::unwind::symbolize(frames, torch::unwind::Mode::addr2line);
@@ -116,8 +116,9 @@ std::string call_site_text(const std::vector<void*>& stack) {
       found += fmt::format(" ({}:{})", file, frame.lineno);
     }
     if (!is_library(frame.funcname)) break;
-    // A library function is skipped; the next frame is its caller. If the caller was inlined, all
-    // frames may be library functions. Then the outermost of these functions is returned.
+    // A library function is not the call site, so the loop continues with its caller, the next
+    // frame. If the caller was inlined, all frames may belong to library functions. Then the text
+    // names the outermost library function.
   }
   return found;
 }

@@ -16,7 +16,8 @@ bool is_among(const Names& names, std::string_view name) {
   return names.count(name) > 0;
 }
 
-/// Returns true if the code in an exported file can contain the name unescaped in a string literal.
+/// Returns true if a string literal in the code of an exported file can contain the name without
+/// escapes.
 bool is_plain_text(std::string_view name) {
   return std::all_of(name.begin(), name.end(),
                      [](unsigned char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
@@ -257,8 +258,8 @@ const char* identifier_error(std::string_view name, TargetFormat format) {
   return is_among(used, name) ? "must not be names that the code in the file uses" : "";
 }
 
-/// Returns ", or export to FORMAT or FORMAT" with the formats for which `error_of` returns "".
-/// Returns "" if there is no such format.
+/// Returns the end of an error message, such as ", or export to .pt2 or ONNX". It names the formats
+/// for which `error_of` returns "". Returns "" if there is no such format.
 template <typename Function>
 std::string other_formats(const Function& error_of) {
   std::string text;

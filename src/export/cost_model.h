@@ -10,8 +10,8 @@
 
 namespace attend {
 
-/// Predicts the cost of a forward pass from measured costs at smaller sizes. Used to omit sizes
-/// that would need too much memory or time.
+/// Predicts the cost of a forward pass from measured costs at other sizes. The export uses the
+/// prediction to skip runs at sizes that would need too much memory or time.
 class ATTEND_API CostModel {
  public:
   /// `base`: sizes of all dimensions. `cost`: the cost at these sizes. `add` adds the costs at
@@ -24,12 +24,12 @@ class ATTEND_API CostModel {
 
   /// Returns an estimate: the cost at the base sizes, multiplied by one factor per dimension. The
   /// factor of a dimension is the cost if only this dimension changes, divided by the cost at the
-  /// base sizes. Above the largest size that was added for a dimension, the cost is assumed to grow
-  /// with a power of the size. The exponent is estimated from the costs at the two largest sizes,
-  /// with a margin of 0.25, and is at least 1. If only the cost at the base size is known, the
-  /// exponent is 2, as for the scores of attention. Between two added sizes, the cost is
-  /// interpolated by a power of the size. Below the smallest added size, the cost at the smallest
-  /// added size is used.
+  /// base sizes. The known sizes of a dimension are the base size and the added sizes. Above the
+  /// largest known size, the cost is assumed to grow with a power of the size. The exponent is
+  /// estimated from the costs at the two largest known sizes, with a margin of 0.25, and is at
+  /// least 1. If only the base size is known, the exponent is 2, as for the scores of attention.
+  /// Between two known sizes, the cost is interpolated by a power of the size. Below the smallest
+  /// known size, the cost at the smallest known size is used.
   OperatorCost predict(const SizesByName& sizes) const;
 
   /// Returns the largest size of `dimension` with a known cost.

@@ -17,8 +17,8 @@ namespace attend {
 
 /// RAII guard of every export: validates names and options, sets eval mode, disables gradients,
 /// restores parameters and buffers that forward mutates, and restores the default random number
-/// generators. Records the operators, such as `item()`, with which forward reads values of tensors
-/// while forward is traced.
+/// generators. While forward is traced, records the operators that read values of tensors, such as
+/// `item()`.
 class ATTEND_API ExportGuard {
  public:
   /// Throws c10::ValueError if the options, the example inputs or names in the module are invalid.
@@ -28,8 +28,9 @@ class ATTEND_API ExportGuard {
   ExportGuard(const ExportGuard&) = delete;
   ExportGuard& operator=(const ExportGuard&) = delete;
 
-  /// Adds a constant of the traced graph: a tensor that is neither an input, a parameter nor a
-  /// buffer. `restore` checks that forward did not mutate it.
+  /// Adds a constant of the traced graph, such as a tensor that is neither an input, a parameter
+  /// nor a buffer. `restore` checks that forward did not mutate it. Ignores `tensor` if it is a
+  /// buffer.
   void add_constant(const torch::Tensor& tensor);
 
   /// Restores buffers and parameters to their values before the export. Throws std::runtime_error

@@ -16,8 +16,8 @@ struct OperatorCost {
   /// caller compares this number with the total memory of the inputs (in `verify`, of the inputs
   /// and outputs), and sets `bytes` to the larger number.
   int64_t bytes = 0;
-  /// Sum of the numbers of elements of all tensors that operators returned. Includes the operators
-  /// that other operators call.
+  /// Total number of elements in all tensors that operators returned. Includes the operators that
+  /// other operators call.
   int64_t elements = 0;
 };
 
@@ -35,7 +35,7 @@ class ATTEND_API OperatorCostGuard {
   at::CallbackHandle callback_;
 };
 
-/// Returns the memory of tensors in bytes.
+/// Returns the total memory of all tensors, in bytes.
 ATTEND_API int64_t bytes_of(const std::vector<torch::Tensor>& tensors);
 
 }  // namespace attend

@@ -129,8 +129,8 @@ double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Dev
   return largest;
 }
 
-/// Calls `action`. If `action` throws, adds the method name to the message, unless the method is
-/// forward.
+/// Calls `action`. If `action` throws std::runtime_error, adds the method name to the message,
+/// unless the method is forward.
 void with_method_name(const TorchScriptMethod& method, const std::function<void()>& action) {
   try {
     action();

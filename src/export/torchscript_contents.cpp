@@ -20,7 +20,8 @@ namespace {
 using Index = Pickle::Index;
 using Kind = Pickle::Kind;
 
-/// Names of the tensors, and signatures of the methods, of a class in the archive's source code.
+/// A class in the archive's source code: the names of its tensors, and the signatures of its
+/// methods.
 struct Class {
   std::set<std::string, std::less<>> parameters;
   std::set<std::string, std::less<>> buffers;
@@ -151,9 +152,10 @@ class ModuleReader {
     }
     // Limits the time for hostile files: if the modules of each level contain the same submodule
     // several times, the number of paths grows exponentially with the depth.
-    if (++visited_ > bytes_.size())
+    if (++visited_ > bytes_.size()) {
       throw InputError(
           "data.pkl: the number of paths to modules exceeds the number of bytes of the file");
+    }
     const auto& type = *class_of(module);
     const auto& state = pickle_[module.items[1]];
     if (state.kind != Kind::dict) return;  // written by the module's __getstate__
@@ -225,8 +227,8 @@ class ModuleReader {
   std::string bytes_;
   Pickle pickle_;
   std::map<std::string, std::map<std::string, Class>> classes_;  // by file and name
-  // Number of bytes of source code that may still be decompressed. It is limited, since a small
-  // archive may contain gigabytes of compressed source code.
+  // Number of bytes of source code that may still be decompressed. The number is limited, since the
+  // source code in a small archive may decompress to gigabytes.
   uint64_t code_bytes_ = 6 * archive_.bytes() + (uint64_t{1} << 20);
   std::vector<Tensor> parameters_;
   std::vector<Tensor> buffers_;

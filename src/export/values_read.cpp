@@ -13,13 +13,14 @@
 namespace attend {
 namespace {
 
-/// Maximum number of recorded reads. It is limited, since a loop may read many values.
+/// Maximum number of recorded reads. A limit is needed, since a loop may read many values.
 constexpr std::size_t kMaxReads = 64;
 
 thread_local std::vector<RecordValuesRead::Read>* recorded_reads = nullptr;
 thread_local int running_reads = 0;  // number of running operators that read values
 
-/// Returns true for the operators that return values of tensors as C++ numbers or Booleans.
+/// Returns true for the operators whose result is a C++ number or Boolean that depends on values of
+/// tensors.
 bool reads_values(std::string_view name) {
   constexpr std::array<std::string_view, 5> kOperators{"aten::_local_scalar_dense",
                                                        "aten::allclose", "aten::equal",

@@ -46,9 +46,10 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
                      });
 }
 
-/// Returns the outputs of the module. If the module throws and the trial has values other than the
-/// example's, restores the buffers of the module and returns nullopt. Sets `cost` to the
-/// cost of the call.
+/// Returns the outputs of the module, and sets `cost` to the cost of the call. If the module throws
+/// and the trial has the example's values, throws the error that `module_rejects` returns. If the
+/// module throws and the trial has other values, restores the buffers of the module and returns
+/// nullopt.
 std::optional<std::vector<torch::Tensor>> expected_of(const torch::nn::Module& module,
                                                       const Forward& forward, const Trial& trial,
                                                       const std::vector<torch::Tensor>& inputs,

@@ -69,8 +69,8 @@ IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
     const auto found = source.find(item.first);
     if (found == source.end()) continue;
     const auto& value = found->second;
-    // Values that share storage with `destination` are cloned, since the copies below overwrite
-    // them.
+    // A value that shares storage with `destination` is cloned, since `copy_` below overwrites the
+    // storage.
     values[item.first] = overwritten.contains(storage_of(value)) ? value.clone() : value;
   }
   for (const auto& [name, value] : values) destination.at(name).copy_(value);

@@ -20,8 +20,9 @@ ATTEND_API std::string read_text(const std::filesystem::path& path);
 /// Returns the content of a file. Throws InputError if the file does not exist or cannot be read.
 ATTEND_API std::string read_bytes(const std::filesystem::path& path);
 
-/// Calls `use` with consecutive chunks of a file of any size; the last chunk may be empty. Throws
-/// InputError if the file does not exist or cannot be read.
+/// Reads a file, which may have any size, in chunks. Calls `use` with each chunk, in the order of
+/// the file. The last chunk may be empty. Throws InputError if the file does not exist or cannot be
+/// read.
 ATTEND_API void read_in_pieces(const std::filesystem::path& path,
                                const std::function<void(std::string_view)>& use);
 
@@ -39,10 +40,11 @@ ATTEND_API std::string read_start(const std::filesystem::path& path, std::size_t
 /// failure. The message names the path.
 ATTEND_API void sync_to_disk(const std::filesystem::path& path);
 
-/// Writes a file atomically: `write` writes a temporary file in the directory of `path`. The
-/// temporary file is then flushed to disk and renamed to `path`. On failure, `path` is unchanged,
-/// the temporary file is removed and std::runtime_error is thrown. Throws InputError if `path`
-/// exists and is not a regular file.
+/// Writes a file atomically. First, `write` writes a temporary file in the directory of `path`. The
+/// temporary file is then flushed to disk and renamed to `path`. Finally, the directory is flushed
+/// to disk. If the renaming or an earlier step fails, `path` is unchanged and the temporary file is
+/// removed. Throws std::runtime_error on failure. Exceptions thrown by `write` are passed on.
+/// Throws InputError if `path` is empty, or exists and is not a regular file.
 ///
 ///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
 ATTEND_API void replace_file(const std::filesystem::path& path,

@@ -34,7 +34,7 @@ uint64_t bytes_of(const SafetensorsEntry& entry) {
   uint64_t bytes = safetensors_element_size(entry.dtype);
   for (const auto size : entry.shape) {
     if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
-      fail(fmt::format("'{}': the size of its shape overflows 64 bits", entry.name));
+      fail(fmt::format("'{}': its number of bytes overflows 64 bits", entry.name));
     }
   }
   return bytes;
@@ -62,8 +62,8 @@ SafetensorsEntry read_entry(const std::string& name, const json& fields) {
   entry.end = to_unsigned(offsets[1], name);
   const uint64_t expected = bytes_of(entry);
   if (entry.end < entry.begin || entry.end - entry.begin != expected) {
-    fail(fmt::format("'{}': data_offsets {} to {} do not match the {} bytes of its shape", name,
-                     entry.begin, entry.end, expected));
+    fail(fmt::format("'{}': data_offsets {} to {} do not match its dtype and shape ({} bytes)",
+                     name, entry.begin, entry.end, expected));
   }
   return entry;
 }

@@ -28,9 +28,9 @@ inline std::string_view reserved_at_start(std::string_view text) {
 
 /// Returns the first sentence of `text`, which must not begin with a reserved character. The
 /// sentence ends before the next reserved character. If the sentence would then exceed
-/// kLongestSentence bytes, it ends before the last space in its first kLongestSentence bytes: a
-/// space can only be the first character of a token. If these bytes contain no space after the
-/// first character, the sentence ends between two characters.
+/// kLongestSentence bytes, it ends before the last space in its first kLongestSentence bytes. This
+/// splits no token, since a space can only be the first character of a token. If these bytes
+/// contain no space after the first character, the sentence ends between two characters.
 inline std::string_view first_sentence(std::string_view text) {
   auto sentence = text.substr(0, kLongestSentence);
   for (const auto reserved : kReservedCharacters) {

@@ -41,9 +41,10 @@ std::string explain(const std::string& reason) {
   return reason;
 }
 
-/// Clamps the vocabulary size to the range of int and to an upper bound for `text`: there are fewer
-/// than 1000 byte tokens and special tokens, each further token is a character or a merge, and
-/// `text` has at most one character and one merge per byte.
+/// Clamps the vocabulary size to the positive range of int and to an upper bound for `text`. The
+/// bound counts three kinds of tokens. There are fewer than 1000 byte tokens and special tokens.
+/// Each further token is a character or a merge. `text` has at most one character and one merge per
+/// byte.
 int clamp_vocab_size(std::string_view text, int64_t size) {
   const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
   return static_cast<int>(

@@ -25,7 +25,7 @@ TokenizerKind kind_in(const nlohmann::json& description) {
   const bool has_no_tokens = kind == TokenizerKind::byte || kind == TokenizerKind::subword;
   if (has_no_tokens && description.size() != 1) {
     throw InputError(fmt::format(
-        "found other keys, expected only the key 'tokenizer' for a {} tokenizer", name));
+        "expected only the key 'tokenizer' for a {} tokenizer, found other keys", name));
   }
   return *kind;
 }

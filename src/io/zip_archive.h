@@ -14,9 +14,9 @@ struct zip;
 
 namespace attend {
 
-/// Reads zip archives as written by PyTorch: all entries in one folder, uncompressed except for
-/// TorchScript code. Safe for untrusted files, unlike LibTorch's own reader: except for
-/// `decompress`, no function allocates more bytes than the file has.
+/// Reads zip archives as written by PyTorch: all entries are in one folder, and only TorchScript
+/// code is compressed. Unlike LibTorch's own reader, this class is safe for untrusted files: no
+/// function except `decompress` allocates more bytes than the file has.
 ///
 ///     ZipArchive archive("model.pt2");
 ///     archive.read("models/model.json");
@@ -25,8 +25,8 @@ class ATTEND_API ZipArchive {
   /// Throws InputError if the file does not exist, is corrupt, or is not an archive in this format.
   /// The message does not contain the path; see `with_source`.
   explicit ZipArchive(const std::filesystem::path& path);
-  /// Reads an archive from the memory `bytes`, which must outlive this object. Throws InputError
-  /// under the same conditions as the constructor above.
+  /// Reads an archive from the memory `bytes`, which must outlive this object. Throws InputError if
+  /// `bytes` is corrupt or is not an archive in this format.
   explicit ZipArchive(std::string_view bytes);
 
   /// Returns true if there is an entry with this name.

@@ -64,7 +64,8 @@ DynamicDimension length(std::size_t input, int64_t dimension, int64_t max,
   return {input, dimension, name, 1, max};
 }
 
-/// Returns the sizes of the cache `past` (L, 2, B, G, S, D) and of the context of `generate`.
+/// Returns the sizes of the cache `past` (L, 2, B, G, S, D) and the limits of the context of
+/// `generate`.
 CacheSizes sizes_of(const torch::Tensor& past, const StackConfig& stack, int64_t max_seq_len) {
   return {.num_layers = past.size(0),
           .num_kv_heads = past.size(3),

@@ -19,9 +19,10 @@ struct CacheSizes {
 // TorchScript source of methods with control flow, which cannot be traced. These methods call
 // traced methods.
 
-/// Returns the source of `generate`, which calls `step`.
+/// Returns the source of `generate`, which calls `step`, and of the helper methods for sampling.
 std::string language_model_source(const CacheSizes& sizes);
-/// Returns the source of `generate`, which calls `encode` and `step`.
+/// Returns the source of `generate`, which calls `encode` and `step`, and of the helper methods for
+/// sampling.
 std::string seq2seq_source(const CacheSizes& sizes);
 /// Returns the source of `predict`, which calls `forward_padded`.
 std::string classifier_source();

@@ -7,8 +7,8 @@
 
 namespace attend {
 
-/// Runs a beam search for each row of `batch`. Returns the sequence with the highest score of each
-/// search.
+/// Runs a beam search for each row of `batch`. For each search, returns the sequence with the
+/// highest score.
 std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task);
 
 }  // namespace attend

@@ -9,7 +9,7 @@
 
 namespace attend {
 
-// Functions of the models that decode with a KV cache.
+// Functions used by the models that decode with a KV cache.
 
 /// Extends `cache` by `tokens` (B, T) and returns the logits of the last `logits_to_keep`
 /// positions; 0 = all. `hidden()` returns the hidden states (B, T, E); `logits(x)` returns the

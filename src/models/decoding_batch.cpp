@@ -108,10 +108,10 @@ std::pair<std::size_t, std::size_t> DecodingBatch::pending_range() const {
   return {shortest, longest};
 }
 
-/// Drops the oldest tokens of the rows whose context exceeds max_seq_len. This shifts all
-/// positions, so the cached keys and values become invalid. If tokens of a row are in the cache,
-/// drops a quarter of the context at once, since recomputing the context for each token would be
-/// slow.
+/// Drops the oldest tokens of each context that exceeds max_seq_len. This shifts all positions of
+/// the row, so the row's cached keys and values become invalid and are removed. If tokens of the
+/// row are in the cache, a quarter of the context is dropped at once: recomputing the context for
+/// each new token would be slow.
 void DecodingBatch::shorten_contexts() {
   auto lengths = cache_.lengths();
   for (std::size_t row = 0; row < size(); ++row) {

@@ -21,8 +21,8 @@ std::pair<torch::Tensor, torch::Tensor> padded(const std::vector<at::IntArrayRef
 class NextTokenModel {
  public:
   virtual ~NextTokenModel() = default;
-  /// Appends `tokens` (B, T) and returns the logits (B, 1, V) of the last position. `key_mask`
-  /// (B, T) is undefined if there is no padding.
+  /// Extends `cache` by `tokens` (B, T) and returns the logits (B, 1, V) of the last position.
+  /// `key_mask` (B, T) is undefined if there is no padding.
   virtual torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
                              const torch::Tensor& key_mask) = 0;
   /// Replaces the rows: the new row n is a copy of the old row rows[n].

@@ -19,8 +19,8 @@ void check_logit_options(const Config& config) {
       ") must be positive and finite, or 0 for none");
 }
 
-/// Returns the logits (..., T, V) of hidden states (..., T, E): projected with `weight` (V, E),
-/// then scaled, then soft-capped.
+/// Returns the logits (..., T, V) of the hidden states `x` (..., T, E). The hidden states are
+/// projected with `weight` (V, E). The result is scaled, then soft-capped.
 template <typename Config>
 torch::Tensor output_logits(const torch::Tensor& x, const torch::Tensor& weight,
                             const Config& config) {

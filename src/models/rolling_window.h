@@ -22,8 +22,8 @@ inline int64_t rolling_window(const StackConfig& config, int64_t max_seq_len) {
   return window <= max_seq_len && config.positions != PositionScheme::learned ? window : 0;
 }
 
-/// Returns true if a sequence may become longer than `max_seq_len` without `generate` shortening
-/// the context: the cache overwrites only tokens that are outside of the sliding window. Returns
+/// Returns true if `generate` need not shorten the context of a sequence that becomes longer than
+/// `max_seq_len`, because the cache overwrites only tokens outside of the sliding window. Returns
 /// false for absolute positions (learned or sinusoidal), since the model is not trained with
 /// positions beyond `max_seq_len`.
 inline bool rolls(const StackConfig& config, int64_t max_seq_len) {

@@ -77,8 +77,8 @@ int64_t sample(const torch::Tensor& logits, const SamplingOptions& options,
   check_sampling(options);
   TORCH_CHECK_VALUE(logits.dim() == 1 && logits.size(0) > 0,
                     "logits must have shape (V) with V >= 1, found ", logits.sizes());
-  // Computed in float64: in float32, rounding errors of the cumulative sum could exceed small
-  // probabilities.
+  // The probabilities are computed in float64. In float32, rounding errors of the cumulative sum in
+  // keep_top_p could exceed small probabilities.
   auto filtered = penalize_repetition(logits.to(torch::kCPU, torch::kDouble), previous,
                                       options.repetition_penalty);
   checked_logits(filtered);

@@ -144,7 +144,7 @@ struct DependentField {
       member;
 };
 
-/// Throws c10::ValueError if `is_set` is false and one of the `fields` differs from its default.
+/// Throws c10::ValueError if the `fields` have no effect and one of them differs from its default.
 /// `required`: the condition under which the fields have an effect, as text for the message.
 /// `is_set`: true if `config` fulfils this condition.
 void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,

@@ -23,7 +23,7 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 using Function = std::function<variable_list(const variable_list&)>;
 
-/// Returns the CPU and the devices of `tensors`, without duplicates.
+/// Returns the CPU and the devices of `tensors`, without duplicates and without the meta device.
 std::vector<torch::Device> devices_of(const variable_list& tensors) {
   std::vector<torch::Device> devices{torch::kCPU};
   for (const auto& tensor : tensors) {

@@ -67,8 +67,8 @@ torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Ten
   switch (options.residual().norm_order()) {
     case NormOrder::parallel:
       return residual1_(x, [&](const torch::Tensor& h) {
-        // Separate statements, because C++ does not define the order of calls in an expression. The
-        // order affects the random numbers of dropout.
+        // The sum is computed in separate statements, because C++ does not define the order of
+        // calls in an expression. The order affects the random numbers of dropout.
         auto sum = attend(h);
         sum = sum + attend_memory(h);
         return sum + feed(h);

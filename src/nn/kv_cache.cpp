@@ -102,8 +102,9 @@ std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& 
                    "key_mask must be bool (true = token, false = padding), found ",
                    key_mask.scalar_type());
   const std::vector<int64_t> expected{batch_size(), tokens};
-  TORCH_CHECK_VALUE(key_mask.sizes() == expected, "key_mask must have shape ",
-                    c10::IntArrayRef(expected), ", (batch_size, tokens), found ", key_mask.sizes());
+  TORCH_CHECK_VALUE(key_mask.sizes() == expected,
+                    "key_mask must have shape (batch_size, tokens) = ", c10::IntArrayRef(expected),
+                    ", found ", key_mask.sizes());
   const auto counts = key_mask.sum(1).cpu();  // (B)
   return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
 }
@@ -151,8 +152,9 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
   const auto ends = torch::tensor(lengths, torch::kLong).to(key_positions_.device()).unsqueeze(1);
   const auto removed = key_positions_ >= ends;  // (B, slots)
   key_positions_.masked_fill_(removed, -1);
-  // Keys and values of removed tokens are set to 0: they may contain NaN, and an attention weight
-  // of 0 times NaN is NaN. Only slots that may contain removed tokens are visited.
+  // Keys and values of removed tokens are set to 0. Otherwise, they might contain NaN, and the
+  // product of NaN and an attention weight of 0 is NaN. Only slots that may contain removed tokens
+  // are visited.
   const auto used = used_slots();
   const auto first = max_of(overwritten_) > 0 ? 0 : std::min(used, min_of(lengths));
   const auto slots = removed.slice(1, first, used).unsqueeze(1).unsqueeze(-1);  // (B, 1, n, 1)
@@ -249,8 +251,9 @@ void KvCache::check_match(const torch::Tensor& cached, const torch::Tensor& adde
                     "torch::NoGradGuard");
 }
 
-/// Writes `added` (B, G, T, D) to the slots of the last `extend` and returns the used slots of
-/// `cached`, (B, G, S, D). The result has a batch dimension only if `added` has one.
+/// Writes `added` (B, G, T, D) to those slots of `cached` that the last `extend` assigned to its
+/// tokens. Returns the used slots of `cached`, (B, G, S, D). The result has a batch dimension only
+/// if `added` has one.
 torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) const {
   if (cached.scalar_type() != added.scalar_type()) {  // only under autocast
     const c10::InferenceMode no_inference_mode(false);

@@ -22,8 +22,9 @@ void check_set(const char* option, int64_t value) {
 double memory_limit() {
   double bytes =
       static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  // Files with the memory limit of Linux's control groups, version 2 and 1. The file of version 2
-  // contains "max" if there is no limit. Reading "max" as a number fails, so the file is ignored.
+  // These files contain the memory limit of Linux's control groups, version 2 and version 1. The
+  // file of version 2 contains "max" if there is no limit. Reading "max" as a number fails, so the
+  // file is then ignored.
   for (const auto* path :
        {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
     double limit = 0;
@@ -50,8 +51,8 @@ std::string allocation_text(const KvCacheOptions& options, double bytes) {
   return text.str();
 }
 
-/// Returns the number of bytes of the keys and values of `max_seq_len` tokens, as a double, since
-/// an integer may overflow.
+/// Returns how many bytes the keys and values need for `max_seq_len` tokens. Returns a double,
+/// since an integer may overflow.
 double allocation_bytes(const KvCacheOptions& options) {
   double bytes = 2.0 * static_cast<double>(c10::elementSize(options.dtype()));
   for (const auto size : {options.num_layers(), options.batch_size(), options.num_kv_heads(),

@@ -22,7 +22,7 @@ std::pair<torch::Tensor, torch::Tensor> KvCache::memory_keys(
                           cached.key.scalar_type() == dtype;
   if (!is_current) {
     const auto [key, value] = project();
-    // Stored as contiguous tensors because each step reads them.
+    // Stored as contiguous tensors, because each generation step reads them again.
     cached = {memory, version_of(memory), key.contiguous(), value.contiguous()};
   }
   return {cached.key, cached.value};

@@ -17,7 +17,7 @@ namespace attend {
 
 /// Returns the blocks of a stack. The probability of stochastic depth grows linearly with the index
 /// of the layer, up to the value in `options.block()` for the last layer. `options.per_layer()` may
-/// change the probability of a layer.
+/// change all options of a layer, also this probability.
 template <typename Block, typename StackOptions>
 torch::nn::ModuleList make_blocks(const StackOptions& options) {
   const int64_t num_layers = options.num_layers();

@@ -27,7 +27,7 @@ void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const t
   check_per_token("key_positions", args.key_positions, key);
 }
 
-/// Returns the mask of `context`; layers with the same arguments share it.
+/// Returns the mask of `context`, with the bias added. Layers with the same arguments share it.
 PreparedMask shared_mask(const AttentionContext& context) {
   const auto& state = context.state;
   const auto& args = context.args;

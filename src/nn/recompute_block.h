@@ -28,10 +28,11 @@ inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Mod
   return mixtures;
 }
 
-/// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. All
-/// tensors that the block reads are arguments of `checkpoint`, so that they get gradients and
-/// in-place changes are detected. All tensors that the block computes are outputs. `shared` and the
-/// module `block` are kept alive until the backward pass.
+/// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. The
+/// input tensors and the parameters of the block are arguments of `checkpoint`, which computes
+/// their gradients and detects in-place changes. The results of the block are outputs of
+/// `checkpoint`: the returned tensor, each `aux_loss`, and the tensors of `kFirstTensors` that the
+/// block sets. `shared` and the module `block` are kept alive until the backward pass.
 template <typename Block, typename Forward>
 torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
                               const torch::Tensor& x, const torch::Tensor& memory,

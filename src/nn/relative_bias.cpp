@@ -16,7 +16,7 @@ torch::Tensor buckets_of(const torch::Tensor& offsets, const RelativeBiasOptions
   return buckets.dim() == 2 ? buckets.unsqueeze(0) : buckets;
 }
 
-/// Returns the bias (..., H, T, S) of `buckets` (..., 1, T, S); `table` (num_buckets, H).
+/// Looks up `buckets` (..., 1, T, S) in `table` (num_buckets, H). Returns the bias (..., H, T, S).
 torch::Tensor look_up(const torch::Tensor& table, const torch::Tensor& buckets) {
   // Half types are converted to float32, because the gradient of a bucket is a sum over many pairs
   // of tokens, for which half types are too imprecise.

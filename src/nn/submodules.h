@@ -35,10 +35,10 @@ void check_submodule(bool registered, const torch::nn::Module& owner, const Name
       "block->replace_module(\"attention\", attention)");
 }
 
-/// Throws c10::ValueError unless `used` are submodules of `owner`: `replace_module` of LibTorch
-/// changes the registered submodules, but not the members that `forward` calls. `children`: the
-/// result of `owner.children()`. `forward` should call `owner.children()` only once, because each
-/// call copies the list of submodules.
+/// Throws c10::ValueError unless all modules in `used` are registered submodules of `owner`. The
+/// check detects calls of LibTorch's `replace_module`, which changes the registered submodules, but
+/// not the members that `forward` calls. `children`: the result of `owner.children()`. `forward`
+/// should call `owner.children()` only once, because each call copies the list of submodules.
 inline void check_submodules(const torch::nn::Module& owner,
                              const std::vector<std::shared_ptr<torch::nn::Module>>& children,
                              std::initializer_list<UsedSubmodule> used) {

@@ -6,8 +6,8 @@
 namespace attend {
 namespace {
 
-/// Appends `count` ALiBi slopes for `num_heads` heads: the slopes at the indices 0, step, 2 * step
-/// and so on. `num_heads` must be a power of two.
+/// Appends `count` of the ALiBi slopes that a layer with `num_heads` heads has: the slopes at the
+/// indices 0, `step`, 2 * `step` and so on. `num_heads` must be a power of two.
 void append_slopes(std::vector<double>& slopes, int64_t num_heads, int64_t count, int64_t step) {
   for (int64_t i = 0; i < count; ++i) {
     const auto term = static_cast<double>(1 + i * step);

@@ -40,8 +40,8 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
   // Autocast is disabled, because it would compute the scores in lower precision.
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  // Scores of half types are computed in float32, as in the fused kernels, because half types lack
-  // the range and precision for scores plus mask.
+  // For queries in half types, the scores are computed in float32, as in the fused kernels. Half
+  // types lack the range and precision for the sum of scores and mask.
   const bool narrow = at::isReducedFloatingType(query.scalar_type());
   const auto type = narrow ? torch::kFloat : query.scalar_type();
   auto scores =

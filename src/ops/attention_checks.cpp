@@ -62,8 +62,9 @@ void check_mask(const torch::Tensor& mask, const torch::Tensor& query, const tor
       "or mask.unsqueeze(0) (one per head)");
 }
 
-/// Checks the segments or positions of queries and keys: one integer per token. `name`: "segments"
-/// or "positions". If `of_keys` is undefined, `of_queries` also applies to the keys.
+/// Checks that `of_queries` has one integer per query, and `of_keys` one integer per key. The
+/// integers are segments or positions; `name` is "segments" or "positions". If `of_keys` is
+/// undefined, `of_queries` also applies to the keys.
 void check_number_per_token(const std::string& name, const torch::Tensor& of_queries,
                             const torch::Tensor& of_keys, const torch::Tensor& query,
                             const torch::Tensor& key) {

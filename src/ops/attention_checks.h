@@ -15,8 +15,9 @@ bool is_grouped(const torch::Tensor& query, const torch::Tensor& key);
 /// Returns the shape (..., H, T, S) of the scores. Batch dimensions are broadcast.
 std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key);
 
-/// Throws c10::ValueError unless `tokens` is undefined or has one entry per token of `x`
-/// (..., N, D): (N) or, if `x` has a batch, (B, N).
+/// Throws c10::ValueError if `tokens` is defined, but does not have one entry per token of `x`
+/// (..., N, D). The shape of `tokens` must be (N). If `x` has a batch, it may also be (B, N) or
+/// (1, N).
 void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x);
 
 /// Checks the arguments of `dot_product_attention`: their shapes and dtypes, and the ranges of the

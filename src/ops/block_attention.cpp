@@ -223,8 +223,8 @@ bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
              static_cast<int64_t>(at::SDPBackend::math);
 }
 
-/// Returns the number of queries per block: fewer if the weights (rows, keys) are stored or the
-/// sliding window is small.
+/// Returns the number of queries per block. The number is smaller if the weights (rows, keys) are
+/// stored or the sliding window is small.
 int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
                     const torch::Tensor& offset_bias) {
   if (const auto rows = block_limits().rows; rows > 0) return rows;
@@ -264,8 +264,8 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
       (has_offset_bias && args.positions.defined())) {
     return false;
   }
-  // Attention in blocks needs less memory or time only if, without blocks, a bias, a mask or the
-  // weights of all (T, S) pairs would be stored.
+  // Blocks save memory or time only if attention without blocks would store a bias, a mask or the
+  // weights of all (T, S) pairs.
   return has_offset_bias || needs_mask(query, key, args, options) ||
          computes_weights(args, options) || kernel_stores_weights(query, key, value, options);
 }

@@ -11,16 +11,17 @@ namespace attend {
 // to. Masks, biases and weights are in memory for one block at a time, so memory grows linearly in
 // T. The backward pass recomputes each block.
 
-/// Thresholds and block size of attention in blocks. Tests lower these numbers.
+/// Thresholds for attention in blocks, and the number of queries per block. Tests change these
+/// numbers.
 struct BlockLimits {
-  /// Minimum number of queries of a call without positions whose sliding window is smaller than
+  /// Minimum number of queries if the call has no positions, and its sliding window is smaller than
   /// half the number of keys. Blocks make such a call faster.
   int64_t min_queries_with_window = 512;
   int64_t min_queries = 2048;  ///< minimum for all other calls, for which blocks reduce memory
   int64_t rows = 0;            ///< queries per block; 0 = depends on the call
 };
 
-/// Returns the thresholds and the block size of this thread, which tests may change.
+/// Returns the `BlockLimits` of this thread. Tests may change them.
 ATTEND_API BlockLimits& block_limits();
 
 /// Returns whether `attend_in_blocks` supports the call and needs less time or memory than

@@ -23,9 +23,9 @@ struct ThrowInBackward : torch::autograd::Function<ThrowInBackward> {
   }
 };
 
-/// Post-hook of the backward function of a fused kernel. If the gradients that the backward
-/// function returns require a gradient (create_graph = true), makes a backward pass through them
-/// throw.
+/// Post-hook of a fused kernel's backward function. With create_graph = true, the gradients that
+/// the backward function returns require a gradient. The hook then makes a backward pass through
+/// these gradients throw.
 struct ForbidDoubleBackward : torch::autograd::FunctionPostHook {
   variable_list operator()(const variable_list& gradients, const variable_list&) override {
     auto result = gradients;

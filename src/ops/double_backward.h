@@ -4,8 +4,9 @@
 
 namespace attend {
 
-/// Makes double backward through `output` throw c10::NotImplementedError if `output`, a result of
-/// `scaled_dot_product_attention`, was computed by a fused kernel. The message says what to do.
+/// If a fused kernel computed `output`, makes double backward through `output` throw
+/// c10::NotImplementedError. The message says what to do. `output`: a result of
+/// `scaled_dot_product_attention`.
 void forbid_double_backward(const torch::Tensor& output);
 
 /// Advice at the end of error messages about double backward.

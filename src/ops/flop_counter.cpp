@@ -25,8 +25,8 @@ thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
 
-/// FLOPs of the product of `a` (..., T, K) and `b` (..., K, N) or (K), or of the dot product of `a`
-/// (K) and `b` (K). `a` must have all leading dimensions of the product.
+/// FLOPs of the product of `a` and `b`: (..., T, K) times (..., K, N), (..., T, K) times (K), or
+/// the dot product (K) times (K). `a` must have all leading dimensions of the result.
 int64_t product_flops(const torch::Tensor& a, const torch::Tensor& b) {
   const int64_t columns = b.dim() == 1 ? 1 : b.size(-1);
   return 2 * a.numel() * columns;

@@ -20,8 +20,9 @@ torch::Tensor add_masks(const torch::Tensor& first, const torch::Tensor& second)
 }
 
 /// Reshapes `tokens` (B, N) or (N) to broadcast to the scores. `tokens` has one entry per query
-/// (`dim` -2) or per key (`dim` -1). The result is (B, 1.., T, 1) for queries, (B, 1.., 1, S) for
-/// keys. `x`: the queries or keys, which have the same number of dimensions.
+/// (`dim` -2) or per key (`dim` -1). The result is (B, 1.., T, 1) or (T, 1) for queries, and
+/// (B, 1.., 1, S) or (1, S) for keys. `x`: the queries or the keys; both have the same number of
+/// dimensions.
 torch::Tensor per_score(const torch::Tensor& tokens, const torch::Tensor& x, int64_t dim) {
   auto aligned = tokens;
   if (tokens.dim() > 1) {

@@ -15,9 +15,9 @@ bool only_causal(const AttentionArgs& args) {
 }
 
 /// Returns true if the result of the fused kernels with `is_causal` is correct. The kernels align
-/// the mask at the top left, which is correct only if T = S. In a trace, returns false, since a
-/// trace may be run with other sizes. The kernels also scale the scores after masking, so a scale
-/// of 0 or less would give NaN.
+/// the mask at the top left, which is correct only if T = S. They also scale the scores after
+/// masking, so a scale of 0 or less would give NaN. In a trace, returns false, since a trace may be
+/// run with other sizes.
 bool kernel_can_mask_causally(const torch::Tensor& query, const torch::Tensor& key,
                               const ScoreOptions& options) {
   return query.size(-2) == key.size(-2) && options.scale.value_or(1.0) > 0.0 &&
@@ -62,8 +62,8 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
       args.key_positions.defined()) {
     return true;
   }
-  // The keys have the segments and positions of the queries, so each query may attend to its own
-  // token.
+  // Without key_segments and key_positions, the keys have the segments and positions of the
+  // queries, so each query may attend to its own token.
   if (args.segments.defined() || args.positions.defined()) return false;
   // The last query and the last key have the same position, so if S >= T, each query has a key at
   // its own position.

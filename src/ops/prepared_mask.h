@@ -37,9 +37,9 @@ bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor&
 /// may have fully masked rows.
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
-/// Returns the mask of `args`. `self_attention`: true if each query's own token is among the keys.
-/// In this case, S >= T at all sizes that a trace may be run with. Does not add `options.bias`; see
-/// `add_bias`.
+/// Returns the mask of `args`, without `options.bias`; see `add_bias`. `self_attention`: true if
+/// each query's own token is among the keys. In this case, S >= T at all sizes that a trace may be
+/// run with.
 PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
                           const AttentionArgs& args, const ScoreOptions& options,
                           bool self_attention);

@@ -38,8 +38,8 @@ inline constexpr std::array kBlockInputs{&BlockInputs::query, &BlockInputs::key,
 std::vector<QueryBlock> query_blocks(const BlockInputs& inputs, const AttentionArgs& args,
                                      int64_t rows);
 
-/// Returns the queries, keys and values of `block` as views; `sinks` and `offset_bias` unchanged.
-/// Undefined tensors stay undefined.
+/// Returns `inputs` with only the queries, keys and values of `block`, as views. `sinks` and
+/// `offset_bias` are unchanged. Undefined tensors stay undefined.
 BlockInputs slice_inputs(const BlockInputs& inputs, const QueryBlock& block);
 
 /// Returns `args` for the queries and keys of `block`. Sets positions if a mask depends on them.

@@ -9,8 +9,8 @@
 
 namespace attend {
 
-// The library attend::train also uses the functions below. They are inline, because they are not
-// exported.
+// The libraries attend::export and attend::train also use the functions below. They are inline,
+// because they are not exported.
 
 /// The devices that a computation on `device` draws random numbers from: the CPU and, if `device`
 /// is an accelerator, `device`.

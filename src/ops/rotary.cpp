@@ -73,15 +73,15 @@ double yarn_interpolation(double pair, double rotary_dim, const RotaryOptions& o
   return linear_ramp(pair, low, high);
 }
 
-/// Llama 3.1: returns the weight in [0, 1] of the interpolated frequency (`frequency` / factor) of
-/// the channel pair with `frequency`.
+/// Llama 3.1: returns the weight, in [0, 1], of the interpolated frequency (`frequency` / factor).
+/// `frequency`: frequency of the channel pair before interpolation.
 double llama3_interpolation(double frequency, const RotaryOptions& options) {
   const double rotations = static_cast<double>(options.original_max_seq_len) * frequency / kTwoPi;
   return 1.0 - linear_ramp(rotations, options.low_freq_factor, options.high_freq_factor);
 }
 
-/// Returns the weight in [0, 1] of the interpolated frequency (`frequency` / factor) of channel
-/// pair `pair`.
+/// Returns the weight, in [0, 1], of the interpolated frequency (`frequency` / factor). `pair`:
+/// index of the channel pair. `frequency`: frequency of the pair before interpolation.
 double interpolation_weight(double pair, double frequency, double rotary_dim,
                             const RotaryOptions& options) {
   switch (options.scaling) {

@@ -17,8 +17,8 @@ OptionalTensor optional_tensor_of(const JsonValue& value) {
   value.fail(fmt::format("expected as_tensor or as_none, found {}", kind));
 }
 
-/// Parses an object with one key. With the key `literal`, such as "as_int", `read` parses the
-/// value. With the key "as_name", the value is the name of a symbol.
+/// Parses an object with one key. If the key is `literal`, such as "as_int", parses the value with
+/// `read`. If the key is "as_name", the value is the name of a symbol.
 template <typename T>
 ValueOrSymbol<T> value_or_symbol_of(const JsonValue& value, const char* literal,
                                     const std::function<T(const JsonValue&)>& read) {
@@ -44,8 +44,8 @@ Argument argument_from(const ValueOrSymbol<T>& either) {
 
 using ReadArgument = std::function<Argument(const JsonValue&)>;
 
-/// Returns a parser for each member of the union type Argument in torch.export's schema, by the
-/// member's name.
+/// Returns the parsers of the supported members of Argument, a union type in torch.export's schema.
+/// The key of a parser is the name of the member.
 const std::map<std::string, ReadArgument>& argument_readers() {
   static const std::map<std::string, ReadArgument> all{
       {"as_none", [](const JsonValue&) { return None{}; }},

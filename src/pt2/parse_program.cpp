@@ -50,8 +50,9 @@ constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocas
 std::vector<Node> nodes_of(const JsonValue& graph);
 
 /// Parses the call of a subgraph that runs under torch.no_grad, torch.enable_grad or
-/// torch.autocast. The inputs of the call are flags, then the subgraph, then the arguments of the
-/// subgraph. Throws InputError if autocast is enabled.
+/// torch.autocast. The inputs of the call are settings (one of them is the flag that enables
+/// gradients or autocast), then the subgraph, then the arguments of the subgraph. Throws InputError
+/// if autocast is enabled.
 Subgraph subgraph_of(const JsonValue& call) {
   const bool is_autocast = call.at("target").text() == kAutocast;
   const std::size_t flag = is_autocast ? 2 : 0;

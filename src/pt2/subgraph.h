@@ -7,7 +7,8 @@
 
 namespace attend::pt2 {
 
-/// A graph called by a higher-order operator, such as code under torch.no_grad.
+/// A graph that a higher-order operator calls. For example, torch.export writes code under
+/// torch.no_grad as a subgraph.
 struct Subgraph {
   std::vector<program::Argument> inputs;     ///< names in the subgraph
   std::vector<program::Argument> arguments;  ///< names in the outer graph, one for each input

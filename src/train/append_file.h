@@ -7,14 +7,16 @@
 
 namespace attend::train {
 
-/// A file opened for appending. Writes are unbuffered, so they survive a kill of the process.
+/// A file that is open for writing at its end. Writes are unbuffered, so they survive a kill of the
+/// process.
 ///
 ///     AppendFile file("metrics.jsonl", "a");
 ///     file.append("{}\n");
 class AppendFile {
  public:
-  /// `mode` as for std::fopen: "w" truncates, "a" appends, "wx" requires a new file. Throws
-  /// std::runtime_error with path and reason if the file cannot be opened.
+  /// `mode` is a mode of std::fopen: "w" deletes the content of an existing file, "a" keeps the
+  /// content, and "wx" requires that the file does not exist. Throws std::runtime_error with path
+  /// and reason if the file cannot be opened.
   AppendFile(std::filesystem::path path, const char* mode);
 
   /// Appends bytes. Throws std::runtime_error with path and reason if writing fails.

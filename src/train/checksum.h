@@ -22,8 +22,8 @@ ATTEND_API uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 /// Returns the CRC-32C of a file. Throws InputError if the file cannot be read.
 ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path);
 
-/// Returns the checksum of the elements of all tensors, in the order of the names, as 8 hex
-/// digits.
+/// Returns one CRC-32C of the elements of all tensors, as 8 hex digits. The tensors are taken in
+/// the order of their names.
 ATTEND_API std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors);
 
 }  // namespace attend::train

@@ -16,9 +16,9 @@ bool is_control(char32_t character) {
   return character < 0x20 || (character >= 0x7F && character <= 0x9F);
 }
 
-/// True for white space, except for the space (U+0020) and for control characters. Such characters
-/// are escaped, because TensorBoard's Embedding Projector removes white space at both ends of a
-/// line (JavaScript's trim()).
+/// True for white space that is neither the space (U+0020) nor a control character. `escaped`
+/// escapes this white space, because TensorBoard's Embedding Projector removes white space at both
+/// ends of a line (JavaScript's trim()).
 bool is_unusual_space(char32_t character) {
   return character == 0xA0 || character == 0x1680 || (character >= 0x2000 && character <= 0x200A) ||
          character == 0x2028 || character == 0x2029 || character == 0x202F || character == 0x205F ||

@@ -1,4 +1,4 @@
-// The table of all values of a recipe.
+// The table of all fields of a recipe, and functions that read the values of the fields.
 #include "train/recipe_fields.h"
 
 #include "attend/input_error.h"

@@ -22,7 +22,7 @@ using FieldRef =
 using FieldValue =
     std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>>;
 
-/// A value of a recipe: its place in the file, its flag, and its help.
+/// Describes a value of a recipe: its place in the file, its flag, its help and its limits.
 struct ATTEND_API RecipeField {
   const char* section;       ///< table in the file: "", "data", "model" or "training"
   const char* key;           ///< key in the table, for example embed_dim

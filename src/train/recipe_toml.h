@@ -12,7 +12,7 @@ namespace attend::train {
 
 /// Key of the kind of model.
 inline constexpr const char* kKindKey = "model.kind";
-/// Name of the table that contains a `RecipeCard`.
+/// Name of the table with the expected results; see `RecipeCard`.
 inline constexpr const char* kCard = "expected";
 
 /// Parses a TOML file. Throws InputError if the file is missing or not TOML.
@@ -25,9 +25,10 @@ void check_keys(const toml::table& table, const std::string& file);
 /// Parses a recipe file. Throws InputError in the same cases as `parse_toml` and `check_keys`.
 toml::table parse_recipe(const std::filesystem::path& path);
 
-/// Assigns a TOML value to `target`. Throws InputError if the value has another type than `target`.
-/// A floating-point `target` also accepts an integer. `where` (file and key) and `kind` (kind of
-/// model) are used in the message.
+/// Assigns a TOML value to `target`. Throws InputError if the value has another type than `target`,
+/// if it is an unknown name for an enum, or if `target` is monostate. A floating-point `target`
+/// also accepts an integer. `where` (file and key) and `kind` (kind of model) are used in the
+/// message.
 void assign(const toml::node& node, const std::string& where, FieldRef target,
             std::string_view kind = {});
 

@@ -33,7 +33,7 @@ Json read_summary(const RunDirectory& run, const char* key) {
   return summary.is_object() && summary.contains(key) ? summary[key] : Json(nullptr);
 }
 
-/// Weights of a run and the path of their file.
+/// Weights of a run, and the path of the file or checkpoint that contains them.
 struct FoundWeights {
   std::map<std::string, torch::Tensor> tensors;
   fs::path path;

@@ -67,8 +67,8 @@ std::string version_event() {
   return data;
 }
 
-/// Returns an event for a resumed run. Readers of the log then discard all earlier events whose
-/// step is at least `step`.
+/// Returns an event for a resumed run. Readers of the log that find this event discard all earlier
+/// events whose step is at least `step`.
 std::string restart_event(int64_t step) {
   std::string data;
   protozero::pbf_builder<Event> event(data);

@@ -141,7 +141,7 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
 int64_t Trainer::num_threads() {
   const int64_t available = torch::get_num_threads();
   if (config_.threads > 0) return config_.threads;
-  // A resumed run uses the same number of threads as before, if this machine has enough cores.
+  // A resumed run uses the same number of threads as before, unless LibTorch now has fewer threads.
   if (state_.threads > 0 && state_.threads <= available) return state_.threads;
   if (available == 1 || !device_.is_cpu()) return available;
   const auto before = checkpoint();

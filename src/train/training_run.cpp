@@ -25,9 +25,9 @@ torch::Device prepare(const std::shared_ptr<Objective>& objective, const Trainin
 }
 
 /// True if the run is completely trained and has a summary. The summary is missing if the process
-/// was killed between the last step and `finish`. Returns false then, so that the user can resume
-/// the run and call `finish`. If the run has no best weights after its last step, `finish` cannot
-/// write a summary, so the summary is not required.
+/// was killed between the last step and `finish`. In this case, returns false, so that the user can
+/// resume the run and call `finish`. If the run has no best weights after its last step, `finish`
+/// cannot write a summary, so the summary is not required.
 bool is_finished(const RunDirectory& directory, const TrainerState& state,
                  const TrainingConfig& config) {
   const bool has_summary = directory.is_finished(state);

@@ -95,7 +95,7 @@ struct Images : torch::data::datasets::Dataset<Images> {
   torch::data::Example<> get(size_t) override { return {}; }
   std::optional<size_t> size() const override { return 0; }
 };
-// Not parameters, because a class in an example uses them.
+// These names are not parameters of a function, because a class in an example uses them.
 extern torch::Tensor images;
 extern torch::nn::Linear net;
 double validation_loss();

@@ -10,7 +10,7 @@ import subprocess
 import unittest
 
 PAGE = pathlib.Path(__file__).resolve().parents[2] / "docs/features.md"
-# Heading of the last column of the tables that are checked.
+# A table is checked if its last column has this heading.
 CHECKED_BY = "checked by"
 
 CELL_BORDER = re.compile(r"(?<!\\)\|")

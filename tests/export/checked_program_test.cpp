@@ -15,7 +15,7 @@ namespace {
 const std::string kRows = "Symbol('s0', positive=True, integer=True)";
 const std::string kSelected = unbacked_symbol("u0");
 
-/// Traces a function of a matrix of shape (s0, 3).
+/// Traces a function whose input is a matrix of shape (s0, 3).
 TracedProgram trace_function(torch::Tensor (*function)(const torch::Tensor& x)) {
   return trace_program(torch::nn::Module(),
                        [=](const auto& in) { return Outputs(function(in[0])); },

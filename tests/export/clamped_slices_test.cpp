@@ -11,8 +11,8 @@ using testing::ElementsAre;
 
 const Size kLength{3, "Symbol('s0', positive=True, integer=True)"};
 
-/// Returns a program that slices a 1-D tensor x. The size of x is the symbol s0, from 2 to 100,
-/// with the hint 3. `sliced`: size of the result y.
+/// Returns a program that slices a 1-D tensor x. The size of x is the symbol s0, which has the
+/// range 2 to 100 and the size hint 3. `sliced`: size of the result y.
 ExportedProgram slice_program(int64_t start, int64_t end, const Size& sliced) {
   ExportedProgram program;
   program.inputs = {{.kind = InputKind::user, .name = "x", .target = {}}};

@@ -44,7 +44,7 @@ std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
   return sizes;
 }
 
-/// Functions that return a tensor in which the size of dimension 0 depends on values.
+/// Functions that return one tensor. The size of its dimension 0 depends on the values of x.
 const std::vector<std::pair<const char*, Function>> kFunctions{
     {"masked_select", [](const auto& x) { return std::vector{x.masked_select(x > 0)}; }},
     {"index", [](const auto& x) { return std::vector{x.index({x > 0})}; }},
@@ -129,8 +129,8 @@ TEST(DataDependentSizes, DependOnInputsWrittenInPlace) {
   EXPECT_THAT(sizes_of(written), ElementsAre(kU0));
 }
 
-/// For all inputs that the exporter tries, `most` has at least 3 elements. The expressions must be
-/// correct for fewer elements, too.
+/// For all inputs that the exporter tries, `most` contains all elements of x. The expressions must
+/// also be correct if `most` contains fewer elements.
 TEST(DataDependentSizes, OfSlicesAreClamped) {
   const auto slices = [](const torch::Tensor& x) {
     const auto most = x.masked_select(x > -50);

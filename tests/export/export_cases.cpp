@@ -101,7 +101,8 @@ Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
   return inputs;
 }
 
-/// Runs backward on a loss, the sum of the mean squares of the outputs, and returns the loss.
+/// Computes a loss, runs backward on it and returns it. The loss is the sum of the mean squares of
+/// the outputs.
 torch::Tensor backward(const ExportCase& any, const Tensors& inputs) {
   auto loss = torch::zeros({});
   torch::manual_seed(0);  // Python sets the same seed
@@ -181,7 +182,8 @@ Json describe(const ExportCase& any) {
           {"bytes", bytes_of(tensors)}};
 }
 
-/// Returns "yes", or "unsupported: " or "failed: " followed by the error message.
+/// Exports a case in a format. Returns "yes" if the export succeeds. Otherwise, returns the first
+/// line of the error message after "unsupported: " (if the error is allowed) or "failed: ".
 std::string write_format(const ExportCase& any, const Format& format, const Tensors& example,
                          const std::filesystem::path& folder) {
   try {

@@ -26,7 +26,8 @@ class Case:
     def __init__(self, described, learning_rate):
         self.__dict__.update(described)
         self.learning_rate = learning_rate
-        # Some cases of operators subtract nearly equal numbers, and other implementations round differently.
+        # Operator cases have a wider limit: some of them subtract nearly equal numbers, and other
+        # implementations round differently.
         self.limit_by_largest = not self.name.startswith("Operator.")
 
     def path(self, format):
@@ -113,8 +114,8 @@ def assert_same_distribution(test, found, expected):
         test.assertLessEqual(abs(one.mean() - other.mean()).item(), 6 * scale * error)
         test.assertLessEqual(abs(one.std() - other.std()).item(), 12 * scale * error)
         low, high = min(one.min(), other.min()), max(one.max(), other.max())
-        # The points are unlikely to be equal to outputs: if an output is equal to a point, rounding
-        # errors decide whether searchsorted counts the output.
+        # The points are chosen so that outputs are unlikely to be equal to them. If an output were
+        # equal to a point, rounding errors would decide whether searchsorted counts the output.
         points = low + (high - low) * (torch.arange(400, dtype=torch.float64) + 0.618) / 400
         shares = [torch.searchsorted(part.sort().values, points) / part.numel()
                   for part in (one, other)]

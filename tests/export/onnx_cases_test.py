@@ -143,8 +143,8 @@ class Onnx(unittest.TestCase):
         def check(case, model):
             state = set(case.parameters) | set(case.buffers)
             found = {weight.name for weight in model.graph.initializer}
-            # The file contains one weight of each group of tied weights. Initializers that are not
-            # weights are lifted constants.
+            # The file contains one parameter of each group of tied parameters. Initializers that
+            # are neither parameters nor buffers are lifted constants.
             duplicates = {name for names in case.tied for name in names[1:]}
             used = set(case.parameters) - duplicates - set(case.unused)
             self.assertEqual(found & set(case.parameters) - set(case.unused), used)

@@ -132,7 +132,7 @@ std::vector<ExportCase> functions_of_integers() {
   return with.take();
 }
 
-/// Cases that fail if onnxruntime computes in a narrower type than LibTorch.
+/// Functions of float64. Their results must be float64, too.
 std::vector<ExportCase> functions_in_float64() {
   OperatorTable with(floats(), "_in_float64", torch::kDouble);
   with("exp", [](T x) { return x.exp(); });

@@ -8,7 +8,7 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-// Inputs of the cases in this file. They have 2 channels.
+// Inputs with 2 channels. Most cases in this file use one of them.
 CaseInput signals() {
   return reals("signals", {kBatch, 2, kLength});
 }

@@ -25,7 +25,8 @@ void add_sums_and_means(OperatorTable& with) {
   with("logsumexp_large", [](T x) { return (x * 500).logsumexp(-1, /*keepdim=*/true); });
 }
 
-/// Variances and standard deviations, with and without Bessel's correction (`unbiased`).
+/// Variances and standard deviations with Bessel's correction (`unbiased`), with other corrections
+/// and without correction.
 std::vector<ExportCase> variances() {
   OperatorTable with(floats());
   with("var", [](T x) { return torch::cat({x, x + 1}, 1).var(/*unbiased=*/true); });

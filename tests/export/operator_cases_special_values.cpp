@@ -11,7 +11,8 @@ namespace F = torch::nn::functional;
 using T = torch::Tensor;
 using Dimensions = at::OptionalIntArrayRef;
 
-/// x: (B, T, 6) with NaN, infinities, signed zeros, halves, tiny and large values.
+/// x: (B, T, 6) with NaN, infinities, signed zeros, tiny values, large values and values such as
+/// -2.5, which are halfway between two integers.
 CaseInput special_values() {
   return {"x", {kBatch, kLength, 6}, [](const std::vector<int64_t>& sizes) {
             const auto values = torch::tensor({NAN, INFINITY, -INFINITY, 0.0F, -0.0F, 1.0F, -1.0F,
@@ -155,7 +156,8 @@ std::vector<ExportCase> reductions_of_special_values() {
   return with.take();
 }
 
-/// Functions that must be accurate for small values.
+/// Functions that must be accurate: functions with small arguments or results, floor divisions and
+/// logarithms.
 std::vector<ExportCase> exact_functions() {
   OperatorTable with(fractions(), "_of_small");
   with("log1p", [](T x) { return (x * 1e-6).log1p() * 1e6; });

@@ -10,7 +10,7 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-/// Returns a tensor of the given shape, with the dtype of `x`, in which the elements differ.
+/// Returns a tensor of the given shape, with the dtype of `x`. All its elements are distinct.
 T weights(const T& x, torch::IntArrayRef shape) {
   return torch::linspace(-1, 1, c10::multiply_integers(shape)).view(shape).to(x.scalar_type());
 }
@@ -92,7 +92,7 @@ void add_functions(OperatorTable& with) {
                    x.isfinite(),
                    x.isnan()};
   });
-  // The squares of these values overflow float16.
+  // The squares of many elements of `large` overflow float16.
   with("reductions_of_large", [](T x) {
     const auto large = (x * 4).round() * 64;
     return Tensors{large.std(-1, true), large.norm(2, {-1}),

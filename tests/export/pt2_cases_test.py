@@ -11,7 +11,7 @@ import unittest
 from exported_cases import (assert_same_at_other_shapes, assert_small, assert_tied, cases, find)
 import torch
 
-# One case of each kind of module. pt2_cases_slow_test.py runs the slow checks with other cases.
+# One case of each kind of module. pt2_cases_slow_test.py has its own list of cases for slow checks.
 FEW = ("LanguageModel.no_layers", "SequenceClassifier.mean_padded", "MixtureOfExperts.top_1",
        "ConvolutionNet.plain", "LstmStep.plain", "TiedAutoencoder.plain", "FeedForward.bfloat16")
 

@@ -47,17 +47,17 @@ constexpr std::array<Operation, 7> kMutations{{
     {0, [](T x, int64_t dimension) { return x.unsqueeze_(dimension); }},
 }};
 
-/// An operation on a tensor from a list: the input, then the results of the earlier steps. `tensor`
-/// modulo the length of the list is the index of the tensor. `dimension` is taken modulo the number
-/// of dimensions of the tensor.
+/// An operation on a tensor from a list. The list contains a copy of the input and the results of
+/// the earlier steps. `tensor` modulo the length of the list is the index of the tensor.
+/// `dimension` is taken modulo the number of dimensions of the tensor.
 struct Step {
   Operation operation;
   std::size_t tensor;
   int64_t dimension;
 };
 
-/// Runs the steps and returns copies of two of the tensors, with 1 added. Which operators run
-/// depends only on the ranks of the tensors, not on their sizes.
+/// Runs the steps. Then adds 1 to two of the tensors, not in place, and returns the two sums. Which
+/// operators run depends only on the ranks of the tensors, not on their sizes.
 Tensors run_steps(const std::vector<Step>& steps, std::size_t other, const T& x) {
   Tensors tensors{x * 1};
   for (const auto& [operation, tensor, dimension] : steps) {
@@ -154,8 +154,8 @@ int64_t draw_between(int64_t min, int64_t max) {
   return torch::randint(min, max + 1, {}, torch::kLong).item<int64_t>();
 }
 
-/// Adds a dynamic size with random bounds up to `max` and returns its placeholder. The files are
-/// compared at both bounds and at a size between them.
+/// Adds a dynamic size with random bounds up to `max` and returns its placeholder. The Python tests
+/// compare outputs at both bounds and at a random size between them.
 int64_t draw_dynamic_size(const char* name, int64_t max) {
   const auto least = draw_between(1, max / 2);
   const auto largest = draw_between(std::max<int64_t>(least + 1, 3), max);  // .pt2 needs >= 3
@@ -194,8 +194,8 @@ std::vector<ExportCase> random_sequence_cases(int count) {
       for (const auto& [op, a, b] : steps) x = kSequenceOperators[op](x, a, b);
       return x;
     };
-    // The export fails with the first message if the expression that the exporter has found for a
-    // size is wrong for an input of the verification.
+    // The export fails with the first message if the verification finds an input for which the
+    // exporter's expression for a size is wrong.
     std::vector<std::string> allowed{"the size of dimension"};
     if (branches) allowed.emplace_back("a size was specialized");
     cases.push_back({.group = "Operator",

@@ -26,7 +26,8 @@ const std::vector<Size>& output_sizes(const ExportedProgram& program, std::size_
   return program.tensors.at(std::get<TensorName>(program.outputs.at(index).value).name).sizes;
 }
 
-/// Returns an operator with random arguments on tensors of shape (1, 2, T), where T is at least 40.
+/// Returns an operator with random arguments. Its input must have shape (1, 2, T), where T is at
+/// least 40.
 OperatorCall random_operator() {
   const auto kernel = draw(1, 12);
   const auto stride = draw(1, 20);

@@ -11,7 +11,8 @@ namespace {
 const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
 const std::string kSecond = "Symbol('s1', positive=True, integer=True)";
 
-/// Function object that returns the expression that `sizes` finds for a function of two sizes.
+/// Function object. A call with a function of two sizes returns the expression that `sizes` finds
+/// for the values of the function.
 struct Found {
   explicit Found(SymbolicShapes& sizes) : sizes(sizes) {}
   template <typename Function>
@@ -65,7 +66,7 @@ TEST_F(SymbolicShapesTest, FindsQuotients) {
 }
 
 TEST(SymbolicShapes, FindProductsOfQuotientsThatHaveFewValues) {
-  // The sizes and a stride of an image after three poolings.
+  // `find` gets the two sizes of an image after three poolings, and then a stride of the image.
   SymbolicShapes sizes({"s0", "s1"}, {{2, 9, 2, 9, 5}, {2, 2, 9, 9, 5}}, {0, 1, 2, 3, 4});
   sizes.find({2, 3, 2, 3, 2});
   sizes.find({2, 2, 3, 3, 2});

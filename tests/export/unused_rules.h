@@ -7,7 +7,8 @@
 
 namespace attend {
 
-/// Returns the names of the rules of the ONNX exporter, such as "add.Tensor", that no case uses.
+/// The ONNX exporter has rules with names such as "add.Tensor". Returns the names of the rules that
+/// no case uses.
 std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases);
 
 }  // namespace attend

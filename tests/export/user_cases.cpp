@@ -9,8 +9,8 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::indexing::Slice;
 
-/// Cases of a custom module whose forward applies various operators to the output of a Linear
-/// layer, of shape (B, T, 6).
+/// Cases of a Linear layer with a custom forward function. The function applies various operators
+/// to the output (B, T, 6) of the layer.
 std::vector<ExportCase> user_forward_cases() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run) {
@@ -137,8 +137,8 @@ std::vector<ExportCase> user_forward_cases() {
   return cases;
 }
 
-/// Returns the case of a module in which a parameter, a buffer, a submodule and the input have
-/// special names.
+/// Returns a case with special names. A submodule and a parameter of this submodule have the name
+/// `name`. A buffer has the name `name` + "2". The input has the name `input_name`.
 ExportCase named_case(const char* option, const char* name, std::set<std::string> formats,
                       const char* input_name = "x") {
   torch::nn::Linear outer(4, 6);

@@ -83,7 +83,8 @@ struct SignalNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(SignalNet);
 
-/// One step of an LSTM: maps an input (B, 4) and a state, two tensors (B, 6), to the next state.
+/// One step of an LSTM. Maps an input (B, 4) and a state to the next state. A state consists of two
+/// tensors (B, 6).
 struct LstmStepImpl : torch::nn::Module {
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
                                                    const torch::Tensor& hidden,
@@ -113,7 +114,8 @@ struct LstmImpl : torch::nn::Module {
 };
 TORCH_MODULE(Lstm);
 
-/// An autoencoder of vectors (B, 8) with tied encoder and decoder weights. The mean is a buffer.
+/// An autoencoder for vectors (B, 8). The encoder and the decoder share their weights. The mean of
+/// the vectors is a buffer.
 struct TiedAutoencoderImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) {
     const auto code = torch::tanh((x - mean).matmul(encoder.t()));  // (B, 3)

@@ -1,5 +1,5 @@
-// Verification: modules that all exporters reject, because the file would differ from the module,
-// and modules that they accept.
+// Tests of the verification in all exporters. An exporter must reject a module if the exported file
+// would give other results than the module. It must accept other modules.
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
@@ -34,7 +34,8 @@ const ExportFormat kFormats[] = {
 };
 
 struct EachFormat : testing::TestWithParam<ExportFormat> {
-  /// Exports a function of a tensor x of shape (4, 6). Dimension 1 of x is dynamic, from 1 to 64.
+  /// Exports a function with one input. The example input has shape (4, 6). Dimension 1 of the
+  /// input is dynamic: its size may be 1 to 64.
   ExportReport write(const std::function<Outputs(const torch::Tensor&)>& function,
                      const Inputs& example = {torch::randn({4, 6})}) {
     const auto forward = [&](const Inputs& in) { return function(in[0]); };
@@ -132,7 +133,8 @@ TEST_P(OneFormat, VerifiesAsFarAsMemoryAllows) {
   EXPECT_GE(report.verified_sizes.at("length").max, 1 << 12);
 }
 
-/// The outputs of the example need 80 MB. The maximum is verified with the smallest batch.
+/// The output for the example input needs 80 MB. The maximum length is verified with the smallest
+/// batch.
 TEST_P(OneFormat, VerifiesTheMaximumOfAWideModel) {
   const auto vocabulary = module->register_buffer("vocabulary", torch::randn({1, 30'000}));
   const auto forward = [&](const Inputs& in) { return in[0].unsqueeze(-1) * vocabulary; };
@@ -319,7 +321,7 @@ TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
                "shape (1) that is neither an input nor a buffer");
 }
 
-/// Extra files of TorchScript files may contain arbitrary bytes.
+/// A TorchScript file accepts extra files with arbitrary bytes.
 TEST(Export, RejectsExtraFilesThatAreNotUtf8InPt2AndOnnx) {
   const TemporaryDirectory directory;
   const torch::nn::Linear module(2, 2);
@@ -411,7 +413,7 @@ TEST_P(EachFormat, ReportsWhetherOtherValuesWereVerified) {
   EXPECT_FALSE(write(strict, {example}).verified_other_values);
 }
 
-/// The size of the result of masked_select depends on the values of the arguments.
+/// The values of the mask determine how many elements masked_select returns.
 TEST_P(EachFormat, DoesNotSpecializeSizesThatDependOnValues) {
   const auto forward = [](const Inputs& in) {
     return std::vector{in[0].masked_select(in[0] > 0) * 2, in[0].index({in[0] > 0.5}).sum()};

@@ -59,7 +59,7 @@ TEST(SafetensorsHeader, ViolationsOfTheFormatThrow) {
   expect_rejected(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", 4, "found -1");
   expect_rejected(R"({"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}})", 4, "found 1.0");
   expect_rejected(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}})", 4,
-                  "the 8 bytes of its shape");
+                  "its dtype and shape (8 bytes)");
   expect_rejected(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,0]}})", 4,
                   "data_offsets 4 to 0");
   expect_rejected(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0]}})", 4, "two data_offsets");

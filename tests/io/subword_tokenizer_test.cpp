@@ -27,8 +27,8 @@ std::string repeated(const std::string& text, int times) {
   return all;
 }
 
-/// Returns a text with enough words to train more than 100 merges of BPE, followed by up to `most`
-/// pieces of random text.
+/// Returns a text with enough different words for more than 100 BPE merges. Up to `most` pieces of
+/// random text follow these words.
 std::string varied_text(int64_t most) {
   std::string text = kText;
   for (int i = 0; i < 200; ++i) text += " w" + std::to_string(i * 7919);

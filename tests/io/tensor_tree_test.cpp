@@ -11,7 +11,7 @@ TensorTree tree_of(const std::vector<std::string>& names) {
   return tensor_tree(tensors);
 }
 
-/// Formats a tree as "a(b c.d)": node names, children in parentheses.
+/// Formats a tree as in "a(b c.d)": the name of a node, then its children in parentheses.
 std::string text_of(const TensorTree& tree) {
   std::string text = tree.name;
   if (tree.children.empty()) return text;

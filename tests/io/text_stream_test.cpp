@@ -21,8 +21,8 @@ std::vector<std::string> stream_pieces(const std::vector<std::string>& pieces,
   return texts;
 }
 
-/// Reference implementation: returns `text` up to the first complete stop sequence, by trying every
-/// prefix.
+/// Reference implementation: tries every prefix of `text` to find the first complete stop sequence.
+/// Returns the text before it.
 std::string reference_output(const std::string& text, const std::vector<std::string>& stops) {
   for (std::size_t length = 1; length <= text.size(); ++length) {
     const auto prefix = text.substr(0, length);

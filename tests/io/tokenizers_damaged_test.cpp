@@ -12,8 +12,8 @@
 namespace attend {
 namespace {
 
-/// Loads a tokenizer from `files` (content by file name) and uses the tokenizer. Each call must
-/// either succeed or throw InputError.
+/// Writes `files` (content by file name), loads a tokenizer from them and uses it. Loading and
+/// using the tokenizer must either succeed or throw InputError.
 void expect_works_or_throws(const std::map<std::string, std::string>& files) {
   const TemporaryDirectory directory;
   for (const auto& [name, content] : files) replace_file(directory / name, content);

@@ -78,8 +78,8 @@ TEST_F(ZipArchiveTest, OverlappingEntriesThrow) {
       const auto name = fmt::format("a/{:02}", i);
       const auto size =
           overlapping ? (kEntries - 1 - i) * (kHeader + kContent) + kContent : kContent;
-      // Version, flags, method, time, date, checksum, compressed and uncompressed size, and lengths
-      // of the name and of the extra field.
+      // These fields are the version, flags, method, time, date, checksum, compressed size,
+      // uncompressed size, length of the name and length of the extra field.
       const auto fields = little_endian(20, 2) + std::string(8 + 4, '\0') + little_endian(size, 4) +
                           little_endian(size, 4) + little_endian(4, 2) + little_endian(0, 2);
       directory_of_entries += "PK\x01\x02" + little_endian(20, 2) + fields + std::string(10, '\0') +

@@ -47,7 +47,8 @@ Tokens best_of(const std::vector<Hypothesis>& all, double length_penalty) {
   return best.tokens;
 }
 
-/// Returns the best of all sequences with up to `max_tokens` tokens.
+/// Searches all sequences that end with kEos or have `max_tokens` tokens. Returns the best of them.
+/// The result does not contain kEos.
 Tokens exhaustive_search(int64_t max_tokens, double length_penalty, const NextLogProbs& next) {
   std::vector<Hypothesis> finished;
   std::vector<Hypothesis> live(1);
@@ -103,7 +104,8 @@ std::vector<double> last_log_probs(const torch::Tensor& logits) {
   return {last.const_data_ptr<double>(), last.const_data_ptr<double>() + last.numel()};
 }
 
-/// Base class that seeds the generator before the members of the fixture are drawn.
+/// Base class of fixtures. Seeds the generator before the members of the fixture draw random
+/// numbers.
 struct FreshSeed {
   FreshSeed() { seed_afresh(); }
 };

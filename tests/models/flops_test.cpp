@@ -19,9 +19,9 @@ Model eval_model(const Config& config) {
 constexpr int64_t kVocabSize = 11;
 constexpr int64_t kMaxSeqLen = 6;
 
-/// Returns the expected FLOPs per token of one block's attention: 2 for each weight of the
-/// projections and of the output gate. In addition, for each head and key, 2 * D for the scores and
-/// 2 * D for the weighted sum.
+/// Returns the expected FLOPs per token of one block's attention. The projections and the output
+/// gate need 2 FLOPs per weight. For each head and key, the score needs 2 * D FLOPs, and the
+/// weighted sum also needs 2 * D.
 int64_t expected_attention_flops(const StackConfig& c) {
   const int64_t head = c.head_dim != 0 ? c.head_dim : c.embed_dim / c.num_heads;
   const int64_t num_kv_heads = c.num_kv_heads != 0 ? c.num_kv_heads : c.num_heads;

@@ -118,7 +118,7 @@ TEST_F(Generation, LogProbsMatchTheModel) {
     }
   }
   EXPECT_TRUE(generate(model_, {1}, {.max_new_tokens = 3}).log_probs.empty());
-  // The log-probability of the stop token is the last one.
+  // The stop token is not in `tokens`, but its log-probability is the last one in `log_probs`.
   const auto ended = generate(model_, {1},
                               {.max_new_tokens = 3,
                                .eos_tokens = {most_likely(model_, {1})},

@@ -86,7 +86,7 @@ TEST(LanguageModelState, InitializationMatchesGpt2) {
     } else {
       const bool ends_branch = name.ends_with("out.weight") || name.ends_with("down.weight");
       const double expected = ends_branch ? 0.02 / std::sqrt(2 * 3.0) : 0.02;
-      // Standard error of a standard deviation s estimated from n samples: s / sqrt(2n).
+      // The standard deviation s of n samples has the standard error s / sqrt(2n).
       const double error = expected / std::sqrt(2.0 * static_cast<double>(value.numel()));
       EXPECT_NEAR(value.std().item<double>(), expected, 5 * error) << name;
       EXPECT_NEAR(value.mean().item<double>(), 0.0, 7 * error) << name;

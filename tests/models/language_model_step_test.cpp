@@ -56,8 +56,8 @@ TEST_P(LanguageModelStep, CacheIsUnchangedAfterAnInvalidToken) {
 
 TEST_P(LanguageModelStep, CacheIsUnchangedAfterAnExceptionInALayer) {
   if (GetParam().config.num_layers == 0) GTEST_SKIP() << "the model has no layers";
-  // With a sliding window, the cache overwrites old tokens, so the sequence can be longer than
-  // max_seq_len (6). With learned positions, it cannot.
+  // With a sliding window, the cache overwrites old tokens. The sequence can then be longer than
+  // max_seq_len (6), unless the positions are learned.
   const bool rolls = GetParam().config.sliding_window > 0 &&
                      GetParam().config.positions != PositionScheme::learned;
   const int64_t length = rolls ? 40 : 6;

@@ -13,7 +13,7 @@ namespace {
 
 Numbers draw_logits() {
   Numbers logits(static_cast<std::size_t>(draw(1, 12)));
-  // Few distinct values, so that ties occur.
+  // The logits have few distinct values, so that ties occur.
   for (auto& logit : logits) logit = static_cast<double>(draw(-6, 6)) / 2;
   return logits;
 }

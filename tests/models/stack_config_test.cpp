@@ -193,7 +193,8 @@ TEST_P(EachStack, StepsWithRowsOfDifferentLengthsEqualSingleRows) {
   model->eval();
   const torch::NoGradGuard no_grad;
   const auto tokens = torch::randint(0, 11, {2, 7}, torch::kLong);
-  // Row 0 has four tokens, row 1 has two tokens and two padding tokens. Then both get two tokens.
+  // In the first step, row 0 gets four tokens, and row 1 gets two tokens and two padding tokens. In
+  // the second step, each row gets two tokens.
   const auto key_mask = torch::tensor({{true, true, true, true}, {true, true, false, false}});
   auto cache = model->make_cache(2);
   model->step(tokens.slice(1, 0, 4), cache, key_mask);

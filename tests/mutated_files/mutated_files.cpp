@@ -1,6 +1,6 @@
-// Mutates valid files at random and reads them: .pt2 archives, TorchScript archives and safetensors
-// files. Each file must be read or rejected with an InputError that has a message, within 10
-// seconds and with little memory. Build with the preset asan to find invalid memory accesses.
+// Mutates valid .pt2 archives, TorchScript archives and safetensors files at random, and reads the
+// mutated files. Each read must succeed or throw an InputError with a message. It may take at most
+// 10 seconds and need little memory. Build with the preset asan to find invalid memory accesses.
 //
 // ATTEND_MUTATIONS sets the number of mutations of each kind of file. The program prints the seed.
 #include "attend/export/pt2.h"
@@ -144,8 +144,8 @@ class MutatedFiles : public testing::Test {
     EXPECT_GE(count - valid, count / 100 * 25);
   }
 
-  /// Mutates an archive: its bytes, its headers, or the contents of its entries whose name contains
-  /// one of `parts`.
+  /// Mutates the archive `whole` and writes it to `path`. Mutates its bytes, its headers, or an
+  /// entry whose name contains one of `parts`.
   static void mutate_archive(const std::string& whole, const std::vector<std::string>& parts,
                              Random& random, const std::filesystem::path& path) {
     switch (random() % 4) {

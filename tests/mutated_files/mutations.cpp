@@ -185,7 +185,7 @@ struct Headers {
   std::size_t local;
 };
 
-/// Returns the offsets of the headers of each entry in a valid archive.
+/// Returns, for each entry of a valid archive, the offsets of its two headers.
 std::vector<Headers> headers_of(const std::string& bytes) {
   std::vector<Headers> all;
   auto at = integer_at(bytes, bytes.rfind("PK\x05\x06") + 16, 4);

@@ -15,12 +15,13 @@ using Entries = std::map<std::string, std::string>;
 /// Changes, inserts, duplicates or removes random bytes: 1 to 4 times.
 std::string mutated_bytes(std::string bytes, Random& random);
 
-/// Replaces, removes or duplicates random values: 1 to 3 times. Prefers integers.
+/// Replaces, removes or duplicates random values, or renames random keys: 1 to 3 times. Integers
+/// are replaced more often than other values.
 nlohmann::json mutated_json(nlohmann::json value, Random& random);
 
-/// Changes a field in the headers of a zip archive: a size, an offset, a method, ... In some cases,
-/// changes the field in both headers of an entry, or changes the size of an entry and also its
-/// checksum, because a reader would reject an entry with a wrong checksum.
+/// Changes a field in the headers of a zip archive, such as a size, an offset or a method.
+/// Sometimes makes the same change in both headers of an entry. Sometimes changes the size of an
+/// entry and sets the matching checksum, because a reader would reject a wrong checksum.
 std::string mutated_zip_headers(std::string bytes, Random& random);
 
 /// Changes the content of a random entry, or removes, renames or copies the entry. If any names

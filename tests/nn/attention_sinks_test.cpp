@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-/// Reference: appends one key and one value of zeros. The bias of the score of this key is the
-/// sink's logit.
+/// Reference: appends one key and one value, which are zero. The bias sets the score of this key to
+/// the sink's logit.
 torch::Tensor attention_with_sinks_in_loops(const ProjectedHeads& heads, const torch::Tensor& bias,
                                             const torch::Tensor& logits) {
   const auto nothing = torch::zeros_like(heads.key.narrow(2, 0, 1));

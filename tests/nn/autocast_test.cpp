@@ -1,5 +1,5 @@
-// Every option under bfloat16 autocast, with the autocast policy of the CPU and with that of CUDA.
-// In CUDA's policy, norms, softmax and sums return float32.
+// Tests every option under bfloat16 autocast with two autocast policies, the CPU's and CUDA's. With
+// CUDA's policy, norms, softmax and sums return float32.
 #include "ops/autocast.h"
 
 #include "attend/models/stack_config.h"

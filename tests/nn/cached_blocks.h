@@ -52,7 +52,7 @@ AttentionHookFactory part(const char* name, Args... args) {
   return {name, [=](const AttentionDims&) { return std::make_shared<Part>(args...); }};
 }
 
-/// Hooks of an attention to be tested with a cache.
+/// Attention hooks that are tested together with a cache.
 struct CacheCase {
   std::string name;
   std::vector<AttentionHookFactory> parts = {};
@@ -83,7 +83,7 @@ inline std::vector<CacheCase> rolling_cases() {
   return cases;
 }
 
-/// Two blocks of width 8 with 4 query heads and 2 key-value heads, in eval mode.
+/// Two blocks of width 8 in eval mode. Each has 4 query heads and, by default, 2 key-value heads.
 class CachedBlocks {
  public:
   explicit CachedBlocks(const std::vector<AttentionHookFactory>& parts, int64_t num_kv_heads = 2,
@@ -98,7 +98,7 @@ class CachedBlocks {
     }
   }
 
-  /// Runs the blocks causally: x (..., T, 8) to (..., T, 8).
+  /// Runs the blocks with causal attention. Maps x (..., T, 8) to (..., T, 8).
   torch::Tensor operator()(torch::Tensor x, KvCache* cache = nullptr, AttentionArgs args = {}) {
     args.causal = true;
     for (int64_t layer = 0; layer < 2; ++layer) {
@@ -108,7 +108,8 @@ class CachedBlocks {
     return x;
   }
 
-  /// Runs the blocks with the cache, in pieces of at most `most` tokens.
+  /// Splits x into random pieces of at most `most` tokens. Runs the blocks with the cache on one
+  /// piece after the other.
   torch::Tensor in_pieces(const torch::Tensor& x, KvCache& cache, int64_t most) {
     std::vector<torch::Tensor> outputs;
     for (int64_t begin = 0; begin < x.size(-2);) {

@@ -1,4 +1,4 @@
-// checkpoint under autocast; the backward pass runs after autocast has ended.
+// Tests `checkpoint` under autocast. The backward pass runs after autocast has ended.
 #include "attend/nn/checkpoint.h"
 #include "support/close.h"
 #include "support/seed.h"

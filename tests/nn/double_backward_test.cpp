@@ -16,8 +16,8 @@ namespace {
 struct DoubleBackward : FixedSeed, testing::TestWithParam<NamedStack> {
   StackConfig config = GetParam().config;
 
-  /// Returns the gradient with respect to `x` of the sum of the squared outputs of the encoder. The
-  /// gradient has an autograd graph.
+  /// Sums the squared outputs of the encoder. Returns the gradient of this sum with respect to `x`.
+  /// The gradient has an autograd graph.
   static torch::Tensor gradient(TransformerEncoder& encoder, const torch::Tensor& x) {
     const torch::AutoGradMode with_gradients(true);  // gradients_match disables gradients
     const auto y = encoder->forward(x, {.causal = true});

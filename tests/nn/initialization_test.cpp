@@ -13,8 +13,8 @@
 namespace attend {
 namespace {
 
-/// A block, wide enough for statistics of its weights, and an embedding. All parameters are set to
-/// 7 before the initialization.
+/// Contains a block and an embedding, which have enough weights for statistics. All parameters are
+/// set to 7 before the initialization.
 struct InitializationTest : FixedSeed, testing::Test {
   InitializationTest() {
     module->push_back(TransformerBlock(64, 4));
@@ -27,7 +27,8 @@ struct InitializationTest : FixedSeed, testing::Test {
     return module->named_parameters()[name].detach();
   }
 
-  /// Checks thousands of values; the 5 % tolerance is well above the sampling error.
+  /// Checks that the values of a parameter are normal with mean 0 and standard deviation `std`. The
+  /// parameter has thousands of values, so the tolerance of 5 % is well above the sampling error.
   void expect_normal(const std::string& name, double std) const {
     const auto values = (*this)[name];
     EXPECT_NEAR(values.std().item<double>(), std, 0.05 * std) << name;

@@ -11,8 +11,8 @@ torch::Tensor bools(at::IntArrayRef sizes) {
   return torch::ones(sizes, torch::kBool);
 }
 
-/// One attention of width 8 with 4 query and 2 key-value heads, and a cache for 2 sequences of 6
-/// tokens.
+/// Contains an attention module of width 8 with 4 query heads and 2 key-value heads, and a cache
+/// for 2 sequences of up to 6 tokens.
 struct KvCacheErrors : testing::Test {
   static KvCacheOptions options() {
     return KvCacheOptions().num_layers(1).batch_size(2).num_kv_heads(2).head_dim(2).max_seq_len(6);
@@ -80,9 +80,9 @@ TEST_F(KvCacheErrors, InvalidArgumentsOfExtendThrow) {
   EXPECT_THAT(extend_call(-1), throws<c10::ValueError>("tokens (-1) must not be negative"));
   EXPECT_THAT(extend_call(3, bools({2, 4})),
               throws<c10::ValueError>(
-                  "key_mask must have shape [2, 3], (batch_size, tokens), found [2, 4]"));
+                  "key_mask must have shape (batch_size, tokens) = [2, 3], found [2, 4]"));
   EXPECT_THAT(extend_call(3, bools({3})),
-              throws<c10::ValueError>("(batch_size, tokens), found [3]"));
+              throws<c10::ValueError>("(batch_size, tokens) = [2, 3], found [3]"));
   EXPECT_THAT(extend_call(3, torch::ones({2, 3})),
               throws<c10::TypeError>("key_mask must be bool (true = token, false = padding), found "
                                      "Float"));
@@ -179,7 +179,8 @@ TEST_F(KvCacheErrors, AttentionThatIsNotCausalThrows) {
   cache.extend(2);
   EXPECT_THAT([&] { attention->forward(x, {}, {.cache = &cache}); },
               throws<c10::ValueError>("causal must be true with a KvCache"));
-  // A mask may allow other patterns, e.g. full attention within a prefix.
+  // With a mask, `causal` may be false. The mask can then define another pattern, for example full
+  // attention within a prefix.
   EXPECT_NO_THROW(attention->forward(x, {.mask = bools({2, 2})}, {.cache = &cache}));
 }
 

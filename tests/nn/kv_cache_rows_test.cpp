@@ -32,7 +32,7 @@ struct KvCacheRows : testing::TestWithParam<RowsCase> {
     outputs.resize(3);
   }
 
-  /// Feeds the next counts[b] tokens of each row; the padding is random.
+  /// Feeds the next counts[b] tokens of each row b. The padding tokens have random values.
   void feed(KvCache& cache, const std::vector<int64_t>& counts, int64_t tokens) {
     const auto valid = place(counts, tokens, std::get<1>(GetParam()));
     const auto x = torch::randn({3, tokens, 8}, torch::kDouble);

@@ -105,7 +105,7 @@ TEST(MixtureOfExperts, NormalizedWeightsAreASoftmaxOverTheSelectedExperts) {
 }
 
 struct MixtureTest : FixedSeed, testing::Test {
-  /// Routes every token whose first channel is positive to expert 0.
+  /// Changes the router: if the first channel of a token is positive, the token goes to expert 0.
   static void favour_expert_0(MixtureOfExperts& mixture) {
     const torch::NoGradGuard no_grad;
     mixture->router->weight.zero_()[0][0] = 100.0;

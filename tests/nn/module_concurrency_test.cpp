@@ -1,4 +1,4 @@
-// Modules in eval mode shared by several threads. Also run under the thread sanitizer.
+// Several threads call the same module in eval mode. The CMake preset tsan also runs these tests.
 #include "attend/nn.h"
 #include "support/close.h"
 #include "support/seed.h"

@@ -19,7 +19,8 @@ struct MultiheadAttentionTest : FixedSeed, testing::Test {
   torch::Tensor memory = torch::randn({3, 7, 8});
 };
 
-/// Reference for forward, with three separate projections with weights (H * D, E).
+/// Reference: projects the query, the key and the value separately. Each of the three projections
+/// has a weight (H * D, E).
 AttentionOutput by_separate_projections(const MultiheadAttention& attention, const torch::Tensor& q,
                                         const torch::Tensor& k, const torch::Tensor& v,
                                         const AttentionArgs& args, int64_t heads) {
@@ -115,7 +116,7 @@ TEST_F(MultiheadAttentionTest, MaskOfThreeDimensionsThrows) {
                     attention->forward(x, {.mask = per_head.unsqueeze(0)}).output[0], 1e-6));
 }
 
-// The input of the output projection is zero, so only its bias remains.
+// In a fully masked row, the input of the output projection is zero, so the output is its bias.
 TEST_F(MultiheadAttentionTest, FullyMaskedRowGivesTheOutputBias) {
   auto mask = torch::ones({5, 5}, torch::kBool);
   mask[2].fill_(false);

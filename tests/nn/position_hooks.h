@@ -11,7 +11,7 @@
 
 namespace attend {
 
-/// A position scheme and its parameters for the reference in plain loops.
+/// A position scheme. The reference in plain loops uses its options `rotary` or `relative`.
 struct PositionCase {
   std::string name;
   AttentionHookFactory part;

@@ -16,7 +16,8 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(All, PositionHook, testing::ValuesIn(position_cases()), name_of_case);
 
-/// Three query heads per key-value head, and head_dim > embed_dim / num_heads.
+/// Returns an attention module that has three query heads per key-value head, and in which head_dim
+/// is greater than embed_dim / num_heads.
 MultiheadAttention grouped_attention(const PositionCase& scheme) {
   return MultiheadAttention(
       MultiheadAttentionOptions(8, 6).num_kv_heads(2).head_dim(6).add(scheme.part));
@@ -42,7 +43,8 @@ bool may_attend(const AttentionArgs& args, int64_t b, int64_t s, int64_t offset)
          args.key_mask[b][s].item<bool>();
 }
 
-/// Reference: attention with the scheme on x (B, T, E) at `positions` (B, T), in plain loops.
+/// Reference in plain loops: applies attention with the position scheme to x (B, T, E). The tokens
+/// have the positions `positions` (B, T).
 torch::Tensor expected_output(MultiheadAttention attention, const PositionCase& scheme,
                               const torch::Tensor& x, const torch::Tensor& positions,
                               const AttentionArgs& args) {

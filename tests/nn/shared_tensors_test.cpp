@@ -1,4 +1,4 @@
-// Tensors that the layers of a stack share, computed once per forward pass.
+// Tests of tensors that the layers of a stack share. They are computed once per forward pass.
 #include "attend/nn/alibi.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/relative_bias.h"
@@ -29,7 +29,7 @@ namespace {
 
 using Counts = std::map<std::string, int>;
 
-/// Returns the number of nodes of each kind in the trace of `function` with `inputs`.
+/// Traces `function` with `inputs`. Returns how many nodes of each kind the trace has.
 Counts traced_nodes(
     const std::vector<torch::Tensor>& inputs,
     const std::function<torch::Tensor(const std::vector<torch::Tensor>&)>& function) {
@@ -47,8 +47,8 @@ Counts traced_nodes(
   return counts;
 }
 
-/// Returns the counts of the nodes that compute masks, positions, tables and biases. They must not
-/// depend on the number of layers.
+/// Returns the counts of the nodes that compute masks, positions, tables and biases. These counts
+/// must not depend on the number of layers.
 Counts shared_nodes(Counts counts) {
   Counts result;
   for (const char* kind :

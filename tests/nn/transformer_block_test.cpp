@@ -215,7 +215,8 @@ TEST(TransformerBlock, ErrorMessagesNameTheValues) {
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// Tests all orders, because with pre-norm the block must throw before its layer norm does.
+// Tests all norm orders. With pre-norm, the first module that gets x is a norm. The block must
+// check the width before the norm throws its own error.
 TEST_P(TransformerBlockTest, WrongWidthThrows) {
   EXPECT_THAT(
       [&] {

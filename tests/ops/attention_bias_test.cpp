@@ -1,4 +1,4 @@
-// ScoreOptions::bias, and when attention searches the mask for fully masked rows.
+// Tests ScoreOptions::bias, and in which calls attention searches the mask for fully masked rows.
 #include "attend/ops/attention.h"
 #include "support/close.h"
 #include "support/seed.h"
@@ -18,7 +18,7 @@ namespace {
 
 thread_local int searches = 0;
 
-/// Returns the number of searches for fully masked rows in `run`.
+/// Calls `run` and returns how often it searches for fully masked rows.
 int count_searches(const std::function<void()>& run) {
   searches = 0;
   const auto handle = at::addThreadLocalCallback(at::RecordFunctionCallback(

@@ -6,8 +6,8 @@
 namespace attend {
 namespace {
 
-/// Compares both the fused kernel and attention with `need_weights` to the reference in plain
-/// loops.
+/// Calls attention without and with `need_weights`, and compares each result to the reference in
+/// plain loops. Attention can use the fused kernel only without `need_weights`.
 void expect_matches_reference(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, AttentionArgs args, double tolerance) {
   const auto expected = attention_in_loops(q, k, v, args);

@@ -1,4 +1,4 @@
-// Which calls use LibTorch's fused kernel, and which of them pass it a mask.
+// Tests which calls use LibTorch's fused kernel, and which of these calls pass a mask to it.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/kernels.h"

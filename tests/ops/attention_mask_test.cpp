@@ -7,7 +7,7 @@
 namespace attend {
 namespace {
 
-/// Returns which of the S keys each of the T queries attends to, as integers (T, S), for one head.
+/// Returns integers (T, S) for one head: 1 where query t attends to key s, 0 elsewhere.
 torch::Tensor visible(int64_t queries, int64_t keys, AttentionArgs args) {
   args.need_weights = true;
   const auto q = torch::zeros({1, queries, 2});

@@ -8,8 +8,8 @@
 namespace attend {
 namespace {
 
-/// Expects that attention gives the same results as the reference in plain loops, without
-/// `need_weights` (the fused kernel) and with `need_weights`.
+/// Calls attention without and with `need_weights`, and compares each result to the reference in
+/// plain loops. Attention can use the fused kernel only without `need_weights`.
 void expect_matches_reference(const AttentionCall& call, double tolerance) {
   const auto expected =
       attention_in_loops(call.query, call.key, call.value, call.args, call.options);

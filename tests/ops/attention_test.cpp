@@ -18,8 +18,8 @@ struct ScaledDotProductAttention : FixedSeed, testing::Test {
   torch::Tensor v = torch::randn({2, 3, 6, 7}, torch::kDouble);  // (B, H, S, Dv)
 };
 
-/// Draws a mask that broadcasts to `scores_shape`, (B, H, T, S): some dimensions have size 1, and
-/// leading dimensions may be missing.
+/// Draws a mask that broadcasts to `scores_shape` (B, H, T, S). Some dimensions of the mask may
+/// have size 1, and leading dimensions may be missing.
 torch::Tensor draw_mask(int64_t kind, std::vector<int64_t> scores_shape) {
   if (kind == 0) return {};
   for (auto& size : scores_shape) size = draw(0, 3) == 0 ? 1 : size;
@@ -81,7 +81,7 @@ TEST_F(ScaledDotProductAttention, CausalAndMaskCombine) {
   const auto keys = torch::tensor({{1, 1, 1, 0, 1, 1}, {0, 0, 0, 1, 1, 1}}).to(torch::kBool);
   const AttentionArgs args{.mask = keys.view({2, 1, 1, 6}), .causal = true, .need_weights = true};
   const auto weights = attend::dot_product_attention(q, k, v, args).weights;
-  // Query t of 4 is aligned with key t + 2 of 6.
+  // With 4 queries and 6 keys, query t is aligned with key t + 2.
   EXPECT_TRUE(
       torch::equal(weights[0][0][1] > 0, torch::tensor({1, 1, 1, 0, 0, 0}).to(torch::kBool)));
   EXPECT_TRUE(

@@ -24,7 +24,7 @@
 namespace attend {
 namespace {
 
-/// A call with tensors that require gradients.
+/// The arguments of one attention call. The tensors that `leaves` returns require gradients.
 struct Call {
   torch::Tensor query = {};
   torch::Tensor key = {};
@@ -173,8 +173,8 @@ TEST(BlockAttention, ForwardAndBackwardDropTheSameWeights) {
     const BlockLimitsGuard limits({.rows = 16});
     return attend_in_blocks(query, query, value, {.causal = true}, options, {}, true);
   };
-  // The output is linear in the values. With the same dropout mask in the backward pass, the sum of
-  // gradient * value therefore equals the sum of the outputs.
+  // The output is linear in the values. If forward and backward use the same dropout mask, the sum
+  // of gradient * value therefore equals the sum of the outputs.
   const auto y = run();
   torch::rand({7});  // the backward pass must not depend on the state of the generator
   const auto gradient = torch::autograd::grad({y.sum()}, {value})[0];

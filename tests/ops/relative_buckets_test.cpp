@@ -17,7 +17,8 @@ std::vector<int64_t> buckets_of(const std::vector<int64_t>& offsets,
   return {buckets.data_ptr<int64_t>(), buckets.data_ptr<int64_t>() + buckets.numel()};
 }
 
-// Expected values of this test and the next: T5's formula as in Hugging Face transformers.
+// The expected values of this test and of the next test come from T5's formula in Hugging Face
+// transformers.
 TEST(RelativeBuckets, MatchT5Bidirectional) {
   EXPECT_THAT(buckets_of({0, -1, -7, -8, -11, -12, -16, -32, -64, -127, -128, -9999}),
               testing::ElementsAre(0, 1, 7, 8, 8, 9, 10, 12, 14, 15, 15, 15));

@@ -85,7 +85,7 @@ TEST(RotaryFrequencies, NtkScalingChangesTheBase) {
   EXPECT_EQ(rotary_frequencies(2, {.scaling = RotaryScaling::ntk, .factor = 4.0}), Frequencies{1});
 }
 
-// Expected values: Hugging Face transformers in float32, with the options of Llama 3.1.
+// The expected values are from Hugging Face transformers in float32, with the options of Llama 3.1.
 TEST(RotaryFrequencies, Llama3ScalingMatchesLlama31) {
   const RotaryOptions options{.theta = 500000.0,
                               .scaling = RotaryScaling::llama3,
@@ -102,7 +102,8 @@ TEST(RotaryFrequencies, Llama3ScalingMatchesLlama31) {
                                                         {63, 3.06893e-07}});
 }
 
-// Expected values: Hugging Face transformers; the second case has the options of gpt-oss.
+// The expected values are from Hugging Face transformers. The second case has the options of
+// gpt-oss.
 TEST(RotaryFrequencies, YarnScalingMatchesPublishedModels) {
   const RotaryOptions yarn{
       .scaling = RotaryScaling::yarn, .factor = 4.0, .original_max_seq_len = 4096};

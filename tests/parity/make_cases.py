@@ -147,7 +147,7 @@ def sdpa(case):
         query, key, value, mask, is_causal=masking == "causal", scale=scale, enable_gqa=grouped))
 
 
-# Modules: true in a mask = may NOT attend; batch_first may be False
+# Modules. In their masks, true means may NOT attend. batch_first may be False.
 
 
 def sequence(case, name, batch, length, width):
@@ -162,7 +162,7 @@ def draw_masks(case, prefix, batch, heads, queries, keys, may_be_causal):
     """Returns (attention mask, key padding mask, is_causal) for a PyTorch module."""
     masking = random.choice(["none", "bool", "float"] + ["causal"] * (may_be_causal and queries == keys))
     causal = case.set(f"{prefix}causal", masking == "causal")
-    # A key that all queries of all sequences may attend to.
+    # With padding, all queries of all sequences may attend to this key, so no query is fully masked.
     open_key = 0 if causal else random.randrange(keys)
     padded = case.choose(f"{prefix}padded", True, False)
     padding = None

@@ -16,7 +16,7 @@ inline torch::Tensor module_input(const Case& a_case, const std::string& name) {
   return to_batch_first(a_case, a_case.input(name));
 }
 
-/// Returns an output with the order of dimensions that PyTorch's module returns.
+/// Returns `output` with its dimensions in the same order as in the output of PyTorch's module.
 inline torch::Tensor module_output(const Case& a_case, const torch::Tensor& output) {
   return to_batch_first(a_case, output);
 }

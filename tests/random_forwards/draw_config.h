@@ -24,8 +24,8 @@ E draw_enum() {
   return static_cast<E>(draw(0, static_cast<int64_t>(EnumNames<E>::names.size()) - 1));
 }
 
-/// Draws the config of a small stack. Many options keep their defaults, and any two compatible
-/// options can be drawn together. Dropout and gradient checkpointing are off.
+/// Draws the config of a small stack. Each drawn config leaves many options at their defaults. Any
+/// two compatible options can occur together. Dropout and gradient checkpointing are off.
 StackConfig draw_stack_config();
 
 /// Draws the config of a small language model, classifier or encoder-decoder model.

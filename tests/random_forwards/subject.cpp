@@ -55,13 +55,14 @@ torch::Tensor draw_bools(at::IntArrayRef sizes) {
 }
 
 /// Returns true if a rounding error can change the result of a model discontinuously. It can change
-/// the choice of experts. It can also flip the output of a LayerNorm over two channels, which is
-/// almost the sign of their difference.
+/// the choice of experts. If a LayerNorm has two channels, the error can also flip the signs of its
+/// output, because this output depends almost only on which channel is larger.
 bool is_discontinuous(const StackConfig& config) {
   return config.num_experts > 0 || (config.norm == NormKind::layer && config.embed_dim == 2);
 }
 
-/// Arguments of attention, drawn once per subject. `draw_inputs` draws the tensors among them.
+/// The arguments that a subject passes to attention. The object is drawn once per subject. It says
+/// which tensors are passed, and each call of `draw_inputs` draws new values for these tensors.
 struct DrawnArgs {
   static constexpr std::size_t kCount =
       4;  ///< number of tensors: mask, key_mask, segments, positions

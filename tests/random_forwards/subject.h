@@ -11,8 +11,8 @@
 
 namespace attend {
 
-/// Sizes of the inputs of a subject: batch size B, number of tokens T, number of tokens of the
-/// source or memory S.
+/// Sizes of the inputs of a subject: the batch size B, the number T of tokens, and the number S of
+/// tokens in the source or memory.
 struct InputSizes {
   int64_t batch;
   int64_t tokens;

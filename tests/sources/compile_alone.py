@@ -28,7 +28,8 @@ END = "attend: end of file"
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.MULTILINE)
 ERROR = re.compile(r"^.*\berror:", re.MULTILINE)
 UNITY_INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
-# Minimum number of headers per precompiled header. Creating one takes as long as compiling five headers.
+# A precompiled header is created only if at least this many headers use it. Its creation takes as long as
+# the compilation of five headers.
 MIN_HEADERS = 12
 
 

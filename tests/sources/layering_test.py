@@ -9,7 +9,7 @@ import re
 import tempfile
 import unittest
 
-# The folders of each library, whose headers its umbrella header includes.
+# The folders of each library. Its umbrella header includes all headers of these folders.
 UMBRELLAS = {
     "nn.h": ("ops", "nn", "models"),
     "io.h": ("io",),
@@ -17,8 +17,9 @@ UMBRELLAS = {
     "export.h": ("export", "model_export"),
     "train.h": ("train",),
 }
-# For each folder under include/attend and src, the other folders that it may include; see the table in
-# CONTRIBUTING.md. All may include the headers directly in include/attend, except umbrella headers.
+# For apps and for each folder under include/attend and src: the other folders whose headers it may include.
+# See the table in CONTRIBUTING.md. An umbrella header counts as the folders that it includes. All folders
+# may include the other headers that are directly in include/attend.
 ALLOWED = {
     "ops": (),
     "nn": ("ops",),

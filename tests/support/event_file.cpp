@@ -9,7 +9,7 @@
 namespace attend {
 namespace {
 
-/// CRC-32C bit by bit, from its definition.
+/// Computes CRC-32C bit by bit, as in its definition.
 uint32_t slow_crc32c(std::string_view bytes) {
   uint32_t state = 0xFFFFFFFF;
   for (const char byte : bytes) {

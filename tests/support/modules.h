@@ -32,9 +32,10 @@ inline std::string printed(const torch::nn::Module& module) {
   return stream.str();
 }
 
-/// Checks that a clone computes the same as `module` and shares no parameters with it, and that
-/// torch::save and torch::load transfer the module to `fresh`, a module with the same options and
-/// other parameters. `run` maps a module holder to a tensor.
+/// Checks that a clone computes the same as `module` and shares no parameters with it. Then saves
+/// `module` with torch::save, loads it into `fresh` with torch::load, and checks that `fresh`
+/// computes the same. `fresh` must have the same options as `module`, but other parameters. `run`
+/// takes a module holder and returns a tensor.
 template <typename Holder, typename Run>
 void expect_clone_and_save_load_work(const Holder& module, Holder fresh, const Run& run) {
   const torch::NoGradGuard no_grad;

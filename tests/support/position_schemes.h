@@ -8,9 +8,9 @@
 
 namespace attend {
 
-/// Reference for rotary position embeddings, in plain float64 loops (Su et al. 2021, eq. 15):
-/// rotates pair i of the channels of `x` (B, H, T, D) by positions[b][t] * frequencies[i];
-/// `positions` (B, T).
+/// Reference for rotary position embeddings (Su et al. 2021, eq. 15), in plain float64 loops. In
+/// `x` (B, H, T, D), rotates channel pair i by the angle positions[b][t] * frequencies[i].
+/// `positions` has shape (B, T).
 torch::Tensor rotate_in_loops(const torch::Tensor& x, const torch::Tensor& positions,
                               const std::vector<double>& frequencies, bool interleaved);
 

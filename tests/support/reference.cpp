@@ -11,7 +11,7 @@
 namespace attend {
 namespace {
 
-/// Returns `x` (..., N, D) in float64 with shape (leading, N, D).
+/// Returns `x` (..., N, D) in float64, with all leading dimensions merged: (leading, N, D).
 torch::Tensor flat_doubles(const torch::Tensor& x) {
   const auto batch = c10::multiply_integers(x.sizes().slice(0, static_cast<size_t>(x.dim()) - 2));
   return x.detach().to(torch::kDouble).reshape({batch, x.size(-2), x.size(-1)}).contiguous();
@@ -42,7 +42,8 @@ bool is_visible(const AttentionArgs& args, int64_t row, int64_t t, int64_t queri
   return args.sliding_window == 0 || std::abs(ahead) < args.sliding_window;
 }
 
-/// Returns the bias added to the scores (leading, T, S): the mask, and -infinity where not visible.
+/// Returns the bias (leading, T, S) that is added to the scores: the mask, and -infinity where
+/// `is_visible` returns false.
 torch::Tensor biases(const AttentionArgs& args, const std::vector<int64_t>& scores_shape) {
   auto bias = torch::zeros(scores_shape, torch::kDouble);
   if (args.mask.defined()) {
@@ -79,7 +80,7 @@ double score(const double* query, const double* key, int64_t width, const ScoreR
   return rule.soft_cap > 0 ? rule.soft_cap * std::tanh(scaled / rule.soft_cap) : scaled;
 }
 
-/// Computes one query: fills `weights` (S) and `output` (Dv), both initially zero.
+/// Computes attention for one query. Fills `weights` (S) and `output` (Dv), which are zero before.
 void attend_one_query(const double* query, const torch::Tensor& key, const torch::Tensor& value,
                       const double* bias, const ScoreRule& rule, double* weights, double* output) {
   const auto* keys = key.data_ptr<double>();

@@ -8,8 +8,8 @@ namespace attend::train {
 /// `directory`.
 Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& directory);
 
-/// Decodes the questions and answers of a batch from its tokens and targets, for all kinds of
-/// models, without end-of-sequence tokens.
+/// Decodes the questions and answers of a batch from its tokens and targets. Works for batches of
+/// all kinds of models. The decoded texts contain no end-of-sequence tokens.
 std::vector<Example> examples_in(const Batch& batch, const Task& task);
 
 }  // namespace attend::train

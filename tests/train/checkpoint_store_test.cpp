@@ -132,7 +132,7 @@ TEST_F(CheckpointStoreTest, UnchangedBestWeightsAreWrittenOnce) {
   EXPECT_EQ(save(7), 1) << "must not share a damaged file";
 }
 
-/// Returns the bytes that this process has read from files; std::nullopt if it is not known.
+/// Returns how many bytes this process has read from files, or std::nullopt if this is not known.
 std::optional<int64_t> bytes_read() {
   std::ifstream statistics("/proc/self/io");
   std::string key;
@@ -229,7 +229,8 @@ TEST_F(CheckpointStoreTest, FailedSaveKeepsOldCheckpoints) {
   auto large = checkpoint_at(3);
   large.weights["weight"] = torch::zeros({100, 100});
   // With a limit of 0 bytes, saving fails before the weights are written. With 20000 bytes, it
-  // fails while they are written and then, with a large state, after they are written.
+  // fails while the large weights are written. Below, the weights are small and the state is large,
+  // so saving fails after the weights are written.
   for (const rlim_t bytes : {0U, 20000U}) {
     const FileSizeLimit full(bytes);
     EXPECT_THROW(store_.save(large), std::runtime_error) << bytes;

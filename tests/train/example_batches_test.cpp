@@ -37,7 +37,7 @@ TEST_F(ExampleBatches, TooLongErrorsQuoteTheTextThatIsTooLong) {
   const auto translation_call = [this](const Example& example) {
     return [this, example] { translation_rows({example}, layout, 1, 2); };
   };
-  // Of the 6 positions of a target row, one is for the end token.
+  // A target row has 6 positions, and one of them is for the end token.
   EXPECT_THAT(
       translation_call({"ab", "abcabc"}),
       throws<InputError>("example 'ab': the text 'abcabc' has 6 tokens, expected at most 5"));

@@ -10,7 +10,7 @@
 namespace attend::train {
 namespace {
 
-/// Reference: one target at a time in float64.
+/// Reference: adds the loss of one target at a time, in float64.
 double loss_by_loop(const torch::Tensor& logits, const torch::Tensor& targets, double smoothing) {
   const auto scores = logits.to(torch::kDouble).flatten(0, -2);  // (targets, V)
   const auto flat = targets.flatten();

@@ -1,4 +1,4 @@
-// Which parameters of each model are updated by AdamW and which by Muon.
+// Checks which parameters of each model AdamW updates and which parameters Muon updates.
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"

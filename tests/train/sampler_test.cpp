@@ -59,7 +59,8 @@ TEST(Sampler, BelowIsUniform) {
   Sampler sampler(seed_afresh());
   std::vector<int> counts(6);
   for (int i = 0; i < 6000; ++i) ++counts.at(static_cast<std::size_t>(sampler.below(6)));
-  // Six standard deviations of the binomial distribution with 6000 draws of 1/6 are 173.
+  // Each count has a binomial distribution: 6000 draws with a probability of 1/6. Its mean is 1000,
+  // and six standard deviations are 173.
   EXPECT_THAT(counts, testing::Each(testing::AllOf(testing::Gt(827), testing::Lt(1173))));
 }
 

@@ -27,8 +27,9 @@ TEST(SensesGrammar, ValidationAndTrainingSentencesDoNotOverlap) {
 }
 
 TEST(SensesGrammar, SenseDependsOnlyOnContext) {
-  // The two sentences of a pair differ only in words that depend on the sense. Their length, the
-  // ambiguous word and the position of each other word are the same and do not reveal the sense.
+  // The two sentences of a pair differ only in words that depend on the sense. They have the same
+  // length. All other words, such as the ambiguous word, are equal and at the same positions, so
+  // these words do not reveal the sense.
   const auto sentences = make_sense_sentences();
   for (std::size_t i = 0; i < sentences.validation.size(); i += 2) {
     const auto one = split(sentences.validation[i].words);

@@ -81,7 +81,7 @@ TEST(Trainer, ClipsTheGradientAndReportsItsNormBeforeClipping) {
   EXPECT_EQ(clipped.progress.back().grad_norm, free.progress.back().grad_norm);
 }
 
-/// A weight (1, 2) that is registered twice, with the gradient (12, 16).
+/// A weight of shape (1, 2) that is registered twice. Its gradient is always [[12, 16]].
 struct Tied : Objective {
   Tied() {
     tied.register_module("first", linear);

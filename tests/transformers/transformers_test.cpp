@@ -22,8 +22,8 @@ std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
   return {data, data + tokens.numel()};
 }
 
-/// Visitor of the variant of models. Returns the logits and the generated tokens (none for a
-/// classifier).
+/// A visitor for the variant train::Model. It runs the model and returns the logits and the
+/// generated tokens (none for a classifier).
 struct Run {
   const std::map<std::string, torch::Tensor>& tensors;
 

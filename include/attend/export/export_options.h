@@ -30,9 +30,9 @@ struct Outputs {
   std::vector<torch::Tensor> tensors;  ///< all outputs, in order
 };
 
-/// The function to export: computes a module's outputs from its inputs. The argument of the
-/// function contains the inputs, in the order of the argument `example_inputs` of `export_onnx` and
-/// the other exporters.
+/// The function to export: computes a module's outputs from its inputs. The function gets the
+/// inputs as a vector. They have the same order as the `example_inputs` that are passed to
+/// `export_onnx` or another exporter.
 ///
 ///     Forward forward = [seq2seq](const auto& in) mutable { return seq2seq(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
@@ -72,12 +72,13 @@ struct ExportOptions {
   /// Dynamic dimensions of the inputs. All other dimensions are static: their sizes are always
   /// those of the example inputs.
   std::vector<DynamicDimension> dynamic = {};
-  /// Contents of extra files stored in the exported file, by name.
+  /// Extra files to store in the exported file: a map from file name to content.
   std::map<std::string, std::string> extra_files = {};
-  /// The export fails unless |y - expected| <= tolerance * min(1 + |expected|, largest) for each
-  /// element y of the exported program's outputs. `expected` is the corresponding element of the
-  /// module's outputs, and `largest` is the largest absolute value of the finite elements in the
-  /// module's output tensor that contains `expected`. Integers and Booleans must be equal.
+  /// Tolerance for the outputs of the exported program. The export fails unless each element y of
+  /// these outputs satisfies |y - expected| <= tolerance * min(1 + |expected|, largest). `expected`
+  /// is the corresponding element of the module's outputs. `largest` is the largest absolute value
+  /// of the finite elements in the module's output tensor that contains `expected`. Integers,
+  /// Booleans and infinite elements must be equal; NaN must correspond to NaN.
   double tolerance = 1e-5;
 };
 

@@ -13,9 +13,9 @@ enum class FileKind {
   pt2,          ///< torch.export archive (.pt2)
 };
 
-/// Detects the format of a file from its content, not from its name, without running code from the
-/// file. Throws InputError if the file has none of these formats. The message describes what was
-/// found.
+/// Detects the format of a file from its content; the file name has no effect. Runs no code from
+/// the file. Throws InputError if the file has none of the formats in `FileKind`. The message
+/// describes what was found.
 ///
 ///     file_kind("model.safetensors") == FileKind::safetensors
 ATTEND_API FileKind file_kind(const std::filesystem::path& path);

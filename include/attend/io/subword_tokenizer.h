@@ -49,7 +49,8 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;
-  /// Returns kTokenizerFile with `{"tokenizer": "subword"}` and kSubwordFile with `model()`.
+  /// Returns two files: kTokenizerFile with the content `{"tokenizer": "subword"}`, and
+  /// kSubwordFile with the content `model()`.
   std::map<std::string, std::string> files() const override;
 
  private:

@@ -34,8 +34,8 @@ struct TensorInfo {
                                           ///< shape; empty if there is none
 };
 
-/// Totals over tensors. Tensors with the same memory and shape (tied weights) are counted once,
-/// except in `tensors`.
+/// Totals over tensors. The field `tensors` counts all names. The other fields count tensors with
+/// the same memory and shape (tied weights) only once.
 struct TensorTotals {
   int64_t tensors = 0;    ///< number of names
   int64_t elements = 0;   ///< number of elements

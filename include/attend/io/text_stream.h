@@ -29,8 +29,8 @@ class ATTEND_API TextStream {
   /// Ends the input and returns the remaining text.
   std::string finish();
 
-  /// Returns the stop sequence that was found, or nullopt. After a stop sequence, `add` returns
-  /// empty strings.
+  /// Returns the stop sequence that was found, or nullopt. After the call of `add` that finds a
+  /// stop sequence, `add` and `finish` return empty strings.
   const std::optional<std::string>& stopped_by() const { return stopped_by_; }
 
  private:

@@ -12,7 +12,7 @@
 namespace attend {
 
 /// File name of the tokenizer in a run directory, the output directory of a training run. The file
-/// contains a JSON object, whose key `tokenizer` has the name of a `TokenizerKind` as its value.
+/// contains a JSON object. The value of its key `tokenizer` is the name of a `TokenizerKind`.
 inline constexpr const char* kTokenizerFile = "tokenizer.json";
 
 /// Kinds of tokenizers.
@@ -46,7 +46,8 @@ class ATTEND_API Tokenizer {
   /// Returns one token in printable form, with control characters escaped in hexadecimal. Throws
   /// std::out_of_range if `id` is not in [0, size).
   virtual std::string token(int64_t id) const = 0;
-  /// Returns the files that `load_tokenizer` reads: content by file name, including kTokenizerFile.
+  /// Returns the files that `load_tokenizer` reads, as a map from file name to content. One of the
+  /// files is kTokenizerFile.
   virtual std::map<std::string, std::string> files() const = 0;
 };
 

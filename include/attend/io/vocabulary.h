@@ -39,7 +39,7 @@ class ATTEND_API Vocabulary : public Tokenizer {
 
   /// Creates a vocabulary from the output of `to_json`. Throws InputError if `json` is invalid.
   static Vocabulary from_json(std::string_view json);
-  /// Returns `{"tokenizer": "character", "tokens": ["a", ...]}`.
+  /// Returns JSON such as `{"tokenizer": "character", "tokens": ["a", ...]}`.
   std::string to_json() const;
 
   /// Returns TokenizerKind::character or TokenizerKind::word.

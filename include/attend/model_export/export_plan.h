@@ -43,12 +43,13 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
 ///   tokens. Uses a key-value cache. If the context exceeds max_seq_len, the oldest tokens are
-///   dropped, as in `attend::generate`. If sliding windows let `attend::generate` exceed
-///   max_seq_len, this method keeps all tokens instead, and the cache grows.
+///   dropped, as in `attend::generate`. Exception: if sliding windows let `attend::generate` exceed
+///   max_seq_len without dropping tokens, this method drops no tokens either. Its cache then grows
+///   with each token.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
-/// - `step(tokens, past)`: returns the logits of `tokens` (B, T), which follow the cached tokens,
-///   and the updated cache. `past` (L, 2, B, G, S, D) is the cache: the keys and values of S
-///   earlier tokens in each layer. S may be 0.
+/// - `step(tokens, past)`: returns the logits (B, T, V) of `tokens` (B, T) and the updated cache.
+///   `past` (L, 2, B, G, S, D) is the cache: the keys and values of the S tokens before `tokens` in
+///   each layer. S may be 0.
 ATTEND_API ExportPlan plan_export(LanguageModel model);
 
 /// Returns the plan of a classifier. `forward(tokens)` maps int64 (B, T) to logits (B, C).

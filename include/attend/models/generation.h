@@ -23,7 +23,8 @@ struct GeneratedToken {
 ///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4};
 struct GenerationOptions {
   int64_t max_new_tokens = 200;  ///< maximum number of tokens to generate, >= 0
-  /// Stop tokens. A sequence ends at the first stop token, which is not part of the result.
+  /// Stop tokens. A sequence ends at the first stop token. `GeneratedSequence::tokens` does not
+  /// contain the stop token.
   std::vector<int64_t> eos_tokens = {};
   SamplingOptions sampling = {};  ///< how each token is sampled; temperature 0 = greedy decoding
   /// Seed of the sampling: sequence b of a batch is sampled with `seed + b`. If not set, LibTorch's
@@ -58,12 +59,12 @@ struct GeneratedSequence {
 /// Generates a continuation of `prompt`, without gradients, with a KV cache. By default, tokens are
 /// sampled with temperature 1. Thread-safe: does not change the model.
 ///
-/// If the prompt is longer than `config.max_seq_len`, the model sees only its last
-/// `config.max_seq_len` tokens. If the sequence exceeds this length during generation, the oldest
-/// quarter of the context is dropped, and the keys and values of the rest are recomputed with
-/// positions from 0. If all layers have a sliding window of at most `config.max_seq_len` and the
-/// model has no absolute positions, nothing is dropped: the KV cache overwrites the tokens outside
-/// of the window.
+/// If the prompt is longer than `config.max_seq_len`, the model sees only the last
+/// `config.max_seq_len` tokens of the prompt. If the sequence exceeds this length during
+/// generation, the oldest quarter of the context is dropped, and the keys and values of the rest
+/// are recomputed with positions from 0. Exception: no tokens of prompt or sequence are dropped if
+/// all layers have a sliding window of at most `config.max_seq_len` and the positions are neither
+/// learned nor sinusoidal. The KV cache then overwrites the tokens outside of the window.
 ///
 /// Throws c10::ValueError if the model is in training mode, if `prompt` is empty, or if an option
 /// is out of range. Throws c10::Error if a logit is NaN or the largest logit is infinite.

@@ -32,9 +32,9 @@ struct LanguageModelConfig {
 /// Decoder-only language model (Radford et al. 2019, GPT-2): token embedding with positions, causal
 /// transformer blocks, a final norm, and an output projection to the vocabulary.
 ///
-/// State dict: `embedding` (TokenEmbedding), `decoder` (TransformerEncoder, called with a causal
-/// mask: a decoder without cross-attention has the same modules as an encoder) and, unless
-/// `tie_embeddings`, `head.weight` (V, E).
+/// State dict: `embedding` (TokenEmbedding), `decoder` (TransformerEncoder) and, unless
+/// `tie_embeddings`, `head.weight` (V, E). `decoder` is a TransformerEncoder because a decoder
+/// without cross-attention has the same modules as an encoder; it is called with a causal mask.
 ///
 /// In eval mode, any number of threads may call `forward`, `step` and `generate` at the same time.
 ///
@@ -48,8 +48,8 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
 
   /// Returns the logits (..., T, V) of the next token at each position. `tokens` (B, T) or (T):
   /// int64 in [0, V), T <= config.max_seq_len. `args` may set a mask, a key mask, segments
-  /// (packed documents), positions or a sliding window. `need_weights` has no effect; see
-  /// `AttentionRecorder`. Attention is always causal.
+  /// (packed documents), positions or a sliding window. `need_weights` has no effect: use an
+  /// `AttentionRecorder` to get the attention weights. Attention is always causal.
   torch::Tensor forward(const torch::Tensor& tokens, const AttentionArgs& args = {});
 
   /// Decodes with a KV cache: appends `tokens` (B, T), int64, to the sequences in `cache` and
@@ -72,8 +72,8 @@ class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelIm
   /// its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
-  /// Returns the logits (..., T, V) of hidden states `x` (..., T, E), the output of the final norm:
-  /// applies the output projection, `logit_scale` and `final_logit_soft_cap`.
+  /// Returns the logits (..., T, V) of the hidden states `x` (..., T, E), the output of
+  /// `decoder`. Applies the output projection, then `logit_scale`, then `final_logit_soft_cap`.
   torch::Tensor logits(const torch::Tensor& x) const;
 
   /// Recreates the submodules with newly initialized weights.

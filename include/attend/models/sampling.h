@@ -30,8 +30,9 @@ struct SamplingOptions {
 ATTEND_API torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
                                              double penalty);
 
-/// Returns `logits` (V) minus the largest logit, divided by `temperature` > 0. The subtraction does
-/// not change the probabilities and prevents overflow at very low temperatures.
+/// Returns (`logits` - m) / `temperature`, where m is the largest of the `logits` (V), and
+/// `temperature` > 0. The subtraction of m does not change the probabilities and prevents overflow
+/// at very low temperatures.
 ATTEND_API torch::Tensor with_temperature(const torch::Tensor& logits, double temperature);
 
 /// Returns a copy of `logits` (V) in which all but the `k` largest logits are -inf. If `k` is 0 or

@@ -52,16 +52,17 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   torch::Tensor forward(const torch::Tensor& source, const torch::Tensor& target,
                         const torch::Tensor& source_key_mask = {});
 
-  /// Runs the encoder: `source` (B, S) to memory (B, S, E). `source_key_mask` as in `forward`.
+  /// Runs the encoder. Returns its output for `source` (B, S): the memory (B, S, E) for `step`.
+  /// `source_key_mask`: as in `forward`.
   torch::Tensor encode(const torch::Tensor& source, const torch::Tensor& source_key_mask = {});
 
   /// Decodes with a KV cache: appends `target` (B, T), int64, to the sequences in `cache` and
   /// returns the logits (B, T, V) of `target`. Up to rounding, these equal the logits that
   /// `forward` returns at the same positions of the whole targets. `memory` (B, S, E) is the result
-  /// of `encode`. The keys and values of `memory` are computed in the first step, and reused in
-  /// later steps that pass the same tensor. `source_key_mask` as in `forward`. If `logits_to_keep`
-  /// is N > 0, returns only the logits of the last N positions, (B, N, V). Throws c10::ValueError
-  /// if the cache is full or, on the CPU, a token is out of range. If a call throws, the cache is
+  /// of `encode`. The first call computes the keys and values of `memory`. Later calls that pass
+  /// the same tensor reuse them. `source_key_mask`: as in `forward`. If `logits_to_keep` is N > 0,
+  /// returns only the logits of the last N positions, (B, N, V). Throws c10::ValueError if the
+  /// cache is full or, on the CPU, a token is out of range. If a call throws, the cache is
   /// unchanged.
   ///
   ///     auto cache = model->make_cache(1);
@@ -76,8 +77,8 @@ class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
   /// dtype. Each thread needs its own cache.
   KvCache make_cache(int64_t batch_size, std::optional<int64_t> max_seq_len = std::nullopt) const;
 
-  /// Returns the logits (..., T, V) of hidden states `x` (..., T, E), the output of the final norm:
-  /// applies the output projection, `logit_scale` and `final_logit_soft_cap`.
+  /// Returns the logits (..., T, V) of the hidden states `x` (..., T, E), the output of
+  /// `transformer`. Applies the output projection, then `logit_scale`, then `final_logit_soft_cap`.
   torch::Tensor logits(const torch::Tensor& x) const;
 
   /// Recreates the submodules with newly initialized weights.

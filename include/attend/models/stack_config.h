@@ -131,7 +131,7 @@ struct StackConfig {
 /// Returns the options of a stack: `config.num_layers` blocks with self-attention, then a final
 /// norm if `config.final_norm` is set. Set `causal` if the blocks are always called with a causal
 /// mask; T5's relative bias is then unidirectional. Throws c10::ValueError if a field is out of
-/// range, or if a field that has no effect is set.
+/// range, or if a field is set but has no effect, such as `rotary_theta` without rotary positions.
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
 /// Returns the options of a stack: `num_layers` blocks with causal self-attention and
@@ -146,8 +146,8 @@ ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, in
 
 /// Returns the options of a KV cache for the self-attention of `num_layers` blocks and `batch_size`
 /// sequences of up to `max_seq_len` tokens. If all layers have a sliding window of at most
-/// `max_seq_len` and positions are not learned, the cache overwrites old tokens: sequences may then
-/// have any length, and one call may have up to `max_seq_len` tokens.
+/// `max_seq_len` and positions are not learned, the cache overwrites old tokens. Sequences may then
+/// have any length, and each call of the model may add up to `max_seq_len` tokens.
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 

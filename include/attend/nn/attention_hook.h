@@ -38,8 +38,9 @@ struct ForwardState {
   /// first layer and reads it in the other layers. Null = not in a stack.
   torch::Tensor* first_values = nullptr;
 
-  /// Table (num_buckets, H) of the relative position bias of the stack's first layer, set by
-  /// `relative_bias` and read by `shared_relative_bias`. Null = not in a stack.
+  /// Table (num_buckets, H) of relative position biases. `relative_bias` sets this tensor in the
+  /// stack's first layer, and `shared_relative_bias` reads it in the other layers. Null = not in a
+  /// stack.
   torch::Tensor* first_relative_bias = nullptr;
 
   /// Returns the result of `compute()`. In each forward pass of a stack, the first layer that needs

@@ -55,7 +55,7 @@ struct DecoderBlockOptions {
   /// Factory of a module to use as the feed-forward; if set, `feed_forward` is ignored and
   /// `experts` must not be set.
   ATTEND_ARG(ModuleFactory, custom_feed_forward);
-  /// Options of the three residual branches.
+  /// Options of the residual branches.
   ATTEND_NESTED_ARG(ResidualOptions, residual);
 };
 
@@ -81,12 +81,13 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   /// `x` (B, T, E) and `memory` (B, S, M), or both without B; M is the kdim of the cross-attention,
   /// by default E. Returns a tensor of the shape of `x`. `self_args`: arguments of the
   /// self-attention, which is causal only if `self_args.causal` is set. `memory_args`: arguments of
-  /// the cross-attention. `self_args.mask` broadcasts to (B, H, T, T), `memory_args.mask` to
-  /// (B, H, T, S); each is bool (true = may attend) or float (added to the scores). `need_weights`
-  /// is ignored; use an `AttentionRecorder`, which records the weights of the self-attention, then
-  /// those of the cross-attention. `state.cache` caches the keys and values of the self-attention
-  /// and of the memory; `state.hook` is called only by the self-attention. Throws c10::ValueError
-  /// if the width of `x` is not E or the width of `memory` is not M.
+  /// the cross-attention. `self_args.mask` broadcasts to (B, H, T, K), where K is T plus the number
+  /// of cached keys, and `memory_args.mask` to (B, H, T, S); each is bool (true = may attend) or
+  /// float (added to the scores). `need_weights` is ignored; use an `AttentionRecorder`, which
+  /// records the weights of the self-attention, then those of the cross-attention. `state.cache`
+  /// caches the keys and values of the self-attention and of the memory; `state.hook` is called
+  /// only by the self-attention. Throws c10::ValueError if the width of `x` is not E or the width
+  /// of `memory` is not M.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

@@ -8,10 +8,10 @@
 
 namespace attend {
 
-/// Sets a module to eval mode until the end of the scope, then restores the training mode of each
-/// submodule; a submodule whose `train()` throws is not restored. If the module and its submodules
-/// are already in eval mode, the guard does not write to them, so other threads may use the module
-/// at the same time.
+/// Sets a module and its submodules to eval mode. At the end of the scope, restores the training
+/// mode of each of them, except those whose `train()` throws. If the module and its submodules are
+/// already in eval mode, the guard does not write to them, so other threads may use the module at
+/// the same time.
 ///
 ///     const EvalGuard eval(model);
 class EvalGuard {

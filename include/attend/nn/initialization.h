@@ -8,11 +8,12 @@
 namespace attend {
 
 /// Initializes `module` like GPT-2 (Radford et al. 2019, section 2.3): Linear and Embedding weights
-/// are normal with standard deviation 0.02, biases of Linear are zero. `num_layers`: number of
-/// blocks of the model. The last projections of the residual branches (`out` of each
-/// MultiheadAttention, `down` of each FeedForward) have standard deviation
-/// `0.02 / sqrt(2 * num_layers)`, so that the variance of the residual stream does not grow with
-/// depth. Other parameters are unchanged. Throws c10::ValueError if `num_layers` is negative.
+/// are normal with standard deviation 0.02. Biases of Linear and the row `padding_idx` of Embedding
+/// weights are zero. `num_layers`: number of blocks of the model. The last projections of the
+/// residual branches (`out` of each MultiheadAttention, `down` of each FeedForward) have standard
+/// deviation `0.02 / sqrt(2 * num_layers)`, so that the variance of the residual stream does not
+/// grow with depth. Other parameters are unchanged. Throws c10::ValueError if `num_layers` is
+/// negative.
 ///
 ///     initialize_gpt2(model, 12);
 ATTEND_API void initialize_gpt2(ModuleRef module, int64_t num_layers);

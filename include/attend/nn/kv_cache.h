@@ -69,9 +69,10 @@ class ATTEND_API KvCache {
   KvCache& operator=(KvCache&&) = default;
   ~KvCache() = default;
 
-  /// Extends every sequence by `tokens` tokens, before the model is called with them. `key_mask`
-  /// (B, tokens), bool: true = token, false = padding; undefined = no padding. Padding may be on
-  /// the left or on the right of the tokens. The model's output for padding is unspecified.
+  /// Extends every sequence by `tokens` tokens, less its padding. Call `extend` before the model is
+  /// called with these tokens. `key_mask` (B, tokens), bool: true = token, false = padding;
+  /// undefined = no padding. Padding may be on the left or on the right of the tokens. The model's
+  /// output for padding is unspecified.
   ///
   /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` is not
   /// bool (B, tokens), if `max_seq_len` is too small, or if a layer has not appended the tokens of
@@ -88,8 +89,9 @@ class ATTEND_API KvCache {
   /// padding; otherwise (B, tokens).
   const torch::Tensor& query_positions() const { return step_.positions; }
 
-  /// Returns true if all sequences have the same length, the last `extend` had no padding, and no
-  /// token has been overwritten. Key s then has position s.
+  /// Returns true if the last `extend` had no padding and, after it, all sequences have the same
+  /// length and no token has been overwritten. Key s then has position s. After `clear`, `truncate`
+  /// and `select_rows`, returns true until the next `extend`.
   bool is_aligned() const { return step_.aligned; }
 
   /// Returns the positions of all keys of a layer, for `AttentionArgs::key_positions`: (B, S), or
@@ -127,11 +129,11 @@ class ATTEND_API KvCache {
   void truncate(const std::vector<int64_t>& lengths);
 
   /// Replaces the sequences: the new sequence n is a copy of the old sequence rows[n]. Changes the
-  /// batch size to the number of rows. For beam search, and to remove sequences that have ended.
-  /// With cross-attention, also select these rows of the memory and its mask before the next call
-  /// of the model. Throws c10::ValueError if a row does not exist or if a layer has not appended
-  /// the tokens of the last `extend`, and c10::OutOfMemoryError if the batch size increases and the
-  /// device has too little memory. If it throws, the cache is unchanged.
+  /// batch size to the number of rows. Use `select_rows` for beam search, or to remove sequences
+  /// that have ended. With cross-attention, also select these rows of the memory and its mask
+  /// before the next call of the model. Throws c10::ValueError if a row does not exist or if a
+  /// layer has not appended the tokens of the last `extend`, and c10::OutOfMemoryError if the batch
+  /// size increases and the device has too little memory. If it throws, the cache is unchanged.
   ///
   ///     cache.select_rows({0, 0, 2});
   void select_rows(const std::vector<int64_t>& rows);
@@ -143,10 +145,10 @@ class ATTEND_API KvCache {
 
   /// Stores in `layer` the keys and values (B, G, T, D) of the tokens of the last `extend`. Returns
   /// all keys and values of the layer (B, G, S, D). If the arguments have no batch dimension, the
-  /// results have none either.
-  /// Called by `MultiheadAttention`, once per layer. Throws c10::ValueError or c10::TypeError if
-  /// `check_append` throws, if shape or device do not match those of the cache, if the dtype does
-  /// not match and autocast is off, or if keys or values require a gradient.
+  /// results have none either. `MultiheadAttention` calls `append` once per layer. Throws
+  /// c10::ValueError or c10::TypeError if `check_append` throws, if shape or device do not match
+  /// those of the cache, if the dtype does not match and autocast is off, or if keys or values
+  /// require a gradient.
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
 

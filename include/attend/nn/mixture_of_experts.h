@@ -26,10 +26,10 @@ struct ExpertsOptions {
   ATTEND_ARG(int64_t, num_experts);
   /// Number of experts K per token.
   ATTEND_ARG(int64_t, num_experts_per_tok) = 2;
-  /// If true, the router weights are a softmax over the K chosen experts and sum to 1 (Mixtral);
-  /// otherwise they are taken from a softmax over all N experts (Switch Transformer). Set to false
-  /// if K = 1: a softmax over one expert is always 1, so the router would get no gradient from the
-  /// output.
+  /// How a softmax of the router's logits weights the outputs of the K chosen experts. If true, the
+  /// softmax is over these K experts, so the weights sum to 1 (Mixtral). If false, it is over all N
+  /// experts (Switch Transformer). Set this option to false if K = 1: a softmax over one expert is
+  /// always 1, so the router would get no gradient from the output.
   ATTEND_ARG(bool, norm_topk_prob) = true;
 };
 
@@ -89,7 +89,8 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   /// Runs all experts on all tokens, for `StaticShapesGuard`; returns (B*T, E).
   torch::Tensor mix_all(const torch::Tensor& tokens, const torch::Tensor& weights);
   /// Runs each expert on its tokens; returns (B*T, E). `tokens` (B*T, E); `routed` (B*T, N) is 1
-  /// where a token is routed to an expert, else 0; `weights` (B*T, N) are the router's weights.
+  /// where a token is routed to an expert, else 0; `weights` (B*T, N) are the factors of the
+  /// experts' outputs, 0 where `routed` is 0.
   torch::Tensor mix(const torch::Tensor& tokens, const torch::Tensor& routed,
                     const torch::Tensor& weights);
 };

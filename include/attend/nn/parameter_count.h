@@ -6,8 +6,8 @@
 
 namespace attend {
 
-/// Returns the number of elements of all parameters of `module`. A parameter shared by several
-/// modules counts once.
+/// Returns the number of elements of all parameters of `module`. The elements of a parameter that
+/// several modules share are counted once.
 ///
 ///     std::cout << parameter_count(model) << " parameters";
 inline int64_t parameter_count(ConstModuleRef module) {

@@ -16,8 +16,8 @@ struct ParameterGroups {
 };
 
 /// Returns the trainable parameters of `module` in two groups, as in nanoGPT: weight decay applies
-/// to parameters of two or more dimensions, except in norms. Shared parameters are included once;
-/// frozen parameters are not included.
+/// to parameters of two or more dimensions, except those of torch::nn::LayerNorm. Shared parameters
+/// are included once; frozen parameters are not included.
 ///
 ///     const auto groups = parameter_groups(model);
 ///     torch::optim::OptimizerParamGroup no_decay(groups.no_decay);

@@ -31,8 +31,8 @@ class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl
                                     public AttentionHook,
                                     public OffsetBias {
  public:
-  /// `use_first`: if true, uses the table of the stack's first layer. Throws c10::ValueError if the
-  /// options are out of range.
+  /// `use_first`: if true, the hook uses the table of the stack's first layer. Throws
+  /// c10::ValueError if the options are out of range.
   explicit RelativeBiasImpl(const AttentionDims& dims, const RelativeBiasOptions& options = {},
                             bool use_first = false);
 

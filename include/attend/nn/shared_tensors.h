@@ -20,7 +20,8 @@ class ATTEND_API SharedKey {
  public:
   /// `name`: name of the value, a string literal. `like`: a tensor with the dtype and device that
   /// the value is computed with. `tensors`: tensors that the value is computed from, compared by
-  /// identity; undefined tensors are equal. `numbers`: options and sizes that affect the value.
+  /// identity; all undefined tensors count as the same tensor. `numbers`: options and sizes that
+  /// affect the value.
   template <typename... Numbers>
   SharedKey(std::string_view name, const torch::Tensor& like,
             std::initializer_list<torch::Tensor> tensors, Numbers... numbers)
@@ -49,9 +50,10 @@ class ATTEND_API SharedKey {
 /// and ALiBi biases: the first layer that needs such a tensor computes the tensor; the other layers
 /// get the same tensor.
 ///
-/// A value must depend only on its key. It must not depend on parameters: with gradient
-/// checkpointing, it is computed without an autograd graph, so the parameters would get no
-/// gradient. Not thread-safe; each forward pass has its own instance.
+/// Each entry has a `SharedKey` and a value. The value must depend only on the key. It must not
+/// depend on parameters: with gradient checkpointing, the value is computed without an autograd
+/// graph, so the parameters would get no gradient. Not thread-safe; each forward pass has its own
+/// instance.
 ///
 ///     const SharedKey key("decay", query, {positions}, rate);
 ///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });

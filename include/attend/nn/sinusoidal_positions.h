@@ -7,7 +7,8 @@
 
 namespace attend {
 
-/// `sinusoidal_positions` as a module, to replace an Embedding of learned positions. No parameters.
+/// `sinusoidal_positions` as a module, to replace an Embedding of learned positions. It has no
+/// parameters.
 ///
 ///     SinusoidalPositions position(64);
 ///     auto p = position(positions_like(tokens, -1));  // (T) -> (T, 64)

@@ -6,10 +6,10 @@
 
 namespace attend {
 
-/// Until the end of the scope, modules on this thread create no tensors with data-dependent shapes,
-/// which some export formats do not support: `MixtureOfExperts` runs all experts on all tokens and
-/// gives weight 0 to experts that are not chosen. Guards may be destroyed in any order and on any
-/// thread.
+/// Until the end of the scope, the modules of this library create no tensors with data-dependent
+/// shapes on this thread. Some export formats do not support such shapes. To avoid them,
+/// `MixtureOfExperts` runs all experts on all tokens and gives weight 0 to experts that are not
+/// chosen. Guards may be destroyed in any order and on any thread.
 ///
 ///     const StaticShapesGuard static_shapes_guard;
 class ATTEND_API StaticShapesGuard {

@@ -56,8 +56,9 @@ struct TokenEmbeddingOptions {
 /// Token embedding, times `embedding_scale`, plus position and token type embeddings, then a norm
 /// and dropout.
 ///
-/// State dict: `token` (V, E) and, depending on the options, `position` (max_seq_len, E) for
-/// learned positions, `token_type` (type_vocab_size, E), each an Embedding, and `norm`.
+/// State dict: the Embedding `token` (V, E). Depending on the options, also the Embeddings
+/// `position` (max_seq_len, E), for learned positions, and `token_type` (type_vocab_size, E), and
+/// the module `norm`.
 ///
 ///     TokenEmbedding embedding(TokenEmbeddingOptions(65, 128, 64));
 ///     auto x = embedding(tokens);  // (B, T) -> (B, T, 128)
@@ -67,11 +68,11 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
   /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or
-  /// (T), integers; 0 .. T-1 if undefined. `token_types`, of the shape of `tokens`, int64 or int32
+  /// (T), integers; 0 .. T-1 if undefined. `token_types`: in the shape of `tokens`, int64 or int32
   /// in [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if a shape is wrong, if T
-  /// exceeds `max_seq_len`, or if `token_types` is passed but `type_vocab_size` is 0; on the CPU,
-  /// also if a token, a token type or a learned position is out of range. Throws c10::TypeError for
-  /// other dtypes.
+  /// exceeds `max_seq_len`, or if `token_types` is passed but `type_vocab_size` is 0. On the CPU,
+  /// also throws c10::ValueError if a token or a token type is out of range, or if positions are
+  /// learned and a position is out of range. Throws c10::TypeError for other dtypes.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                         const torch::Tensor& token_types = {});
 

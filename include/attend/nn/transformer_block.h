@@ -62,11 +62,12 @@ struct TransformerBlockOptions {
   ATTEND_NESTED_ARG(ResidualOptions, residual);
 };
 
-/// Transformer block: attention and feed-forward, each in a residual branch with a norm.
+/// Transformer block: attention and feed-forward, each in a residual branch with a norm. With
+/// `NormOrder::parallel`, there is one branch with one norm for both.
 ///
 /// State dict: `attention` (MultiheadAttention), `feed_forward` (FeedForward, MixtureOfExperts or a
-/// custom module), `norm1`, the optional modules of `Residual` and, unless the norm order is
-/// `NormOrder::parallel`, `norm2`.
+/// custom module), `norm1`, `norm2` (not with `NormOrder::parallel`) and the optional modules of
+/// `Residual`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
@@ -79,8 +80,9 @@ class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerB
       : TransformerBlockImpl(TransformerBlockOptions(embed_dim, num_heads)) {}
 
   /// `x` (B, T, E) or (T, E); returns a tensor of the same shape. The mask in `args` broadcasts to
-  /// (B, H, T, S): bool (true = may attend) or float (added to the scores). `args.need_weights` is
-  /// ignored; use an `AttentionRecorder`. Throws c10::ValueError if the width is not E.
+  /// (B, H, T, S): bool (true = may attend) or float (added to the scores). The weights are not
+  /// returned, even if `args.need_weights` is set; to get them, use an `AttentionRecorder`. Throws
+  /// c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
                         const ForwardState& state = {});
 

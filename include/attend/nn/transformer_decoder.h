@@ -26,8 +26,9 @@ struct TransformerDecoderOptions {
   /// Options of each block. `stochastic_depth` is the probability for the last block: the
   /// probability grows linearly with depth up to this value.
   ATTEND_NESTED_ARG(DecoderBlockOptions, block);
-  /// Function that changes the options of individual layers: called with the index of each layer
-  /// and a copy of `block`. If not set, all layers have the same options.
+  /// Function that changes the options of individual layers. It is called for each layer, with the
+  /// index of the layer and a copy of `block`. In the copy, `stochastic_depth` is already the
+  /// probability for this layer. If not set, the layers differ only in `stochastic_depth`.
   ATTEND_ARG(std::function<void(int64_t layer, DecoderBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   ATTEND_ARG(int64_t, num_layers);

@@ -22,12 +22,12 @@ struct AttentionArgs {
   /// Attention mask, broadcast to (..., H, T, S). bool: true = may attend. float: added to the
   /// scores.
   torch::Tensor mask = {};
-  /// Key mask (B, S), or (S) without a batch, bool: true = may be attended to, false = padding.
+  /// Key mask (B, S) or (S), bool: true = may be attended to, false = padding.
   torch::Tensor key_mask = {};
-  /// Segment of each token (B, T), integers, for several documents packed into one sequence: a
-  /// query may attend only to keys of its own segment.
+  /// Segment of each token (B, T) or (T), integers, for several documents packed into one sequence:
+  /// a query may attend only to keys of its own segment.
   torch::Tensor segments = {};
-  /// Segments of the keys (B, S), integers; `segments` if not set.
+  /// Segments of the keys (B, S) or (S), integers; `segments` if not set.
   torch::Tensor key_segments = {};
   /// Positions of the queries (B, T) or (T), integers, in tokens. If not set, the last query has
   /// the position of the last key, as when the queries continue cached keys.
@@ -63,8 +63,9 @@ struct ScoreOptions {
   /// Position bias, float and finite, broadcast to (..., H, T, S): added to the scores after the
   /// soft cap.
   torch::Tensor bias = {};
-  /// Attention sinks (H) or (H, 1, 1), float: one additional score per head that takes part in the
-  /// softmax, but has no value vector, so the weights may sum to less than 1 (gpt-oss).
+  /// Attention sinks (H) or (H, 1, 1), float, as in gpt-oss: one additional score per head. The
+  /// score takes part in the softmax, but has no value vector. Therefore, the weights of the keys
+  /// may sum to less than 1.
   torch::Tensor sinks = {};
 };
 

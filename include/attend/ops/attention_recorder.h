@@ -24,8 +24,8 @@ class ATTEND_API AttentionRecorder {
   AttentionRecorder(const AttentionRecorder&) = delete;
   AttentionRecorder& operator=(const AttentionRecorder&) = delete;
 
-  /// Returns the weights (..., T, S) of each call, in the order of the calls; before dropout,
-  /// detached.
+  /// Returns the weights (..., T, S) of each call, in the order of the calls. The weights are
+  /// detached. Dropout is not applied to them.
   const std::vector<torch::Tensor>& weights() const;
 
   /// Returns whether this thread has a recorder that is not paused. For implementers of attention.

@@ -8,10 +8,11 @@
 namespace attend {
 
 /// Counts the floating-point operations of matrix products on this thread until the end of the
-/// scope: linear layers and, in attention, scores and weighted sums over all computed T x S pairs,
-/// masked or not. A multiply-add counts as 2. Elementwise operations (activations, norms, softmax)
-/// are not counted, as usual in FLOP counts. Counters may be nested; each counts everything in its
-/// scope. Counters may be destroyed in any order and on any thread.
+/// scope. Matrix products are computed by linear layers and, in attention, for the scores and the
+/// weighted sums of the values. In attention, all pairs of query and key that are computed are
+/// counted, even if they are masked. A multiply-add counts as 2. Elementwise operations
+/// (activations, norms, softmax) are not counted, as usual in FLOP counts. Counters may be nested;
+/// each counts everything in its scope. Counters may be destroyed in any order and on any thread.
 ///
 /// Count only forward passes: the backward pass of fused attention is not counted.
 ///

@@ -17,8 +17,8 @@ ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Te
                                      const AttentionArgs& args = {});
 
 /// Returns the causal mask of `query` (..., T, D) and `key` (..., S, D): bool (T, S), true = may
-/// attend. Aligned at the bottom right, so the last query may attend to all keys, as when the
-/// queries continue cached keys (S > T).
+/// attend. The mask is aligned at the bottom right, so the last query may attend to all keys, as
+/// when the queries continue cached keys (S > T).
 ///
 ///     causal_mask(q, k);  // T = 2, S = 3: {{1, 1, 0}, {1, 1, 1}}
 ATTEND_API torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key);
@@ -34,9 +34,10 @@ ATTEND_API torch::Tensor attention_mask(const torch::Tensor& query, const torch:
 
 /// Combines two masks: a query may attend to the keys that both masks allow. Each mask may be bool
 /// (true = may attend), float (added to the scores) or undefined (all keys allowed); shapes
-/// broadcast. If one mask is undefined, returns the other mask. Otherwise, the result is bool for
-/// two bool masks, else float, with -infinity where a bool mask is false. Throws c10::TypeError for
-/// masks of other dtypes.
+/// broadcast. If one mask is undefined, returns the other mask. The result for two bool masks is
+/// bool. The result for two float masks is their sum. The result for a bool mask and a float mask
+/// is the float mask, with -infinity where the bool mask is false. Throws c10::TypeError for masks
+/// of other dtypes.
 ///
 ///     auto mask = combine_masks(causal_mask(q, k), key_mask.unsqueeze(-2));
 ATTEND_API torch::Tensor combine_masks(const torch::Tensor& first, const torch::Tensor& second);

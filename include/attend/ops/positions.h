@@ -13,8 +13,8 @@ namespace attend {
 ///     positions_like(tokens, -1);  // (B, T) -> (T): 0 .. T-1
 ATTEND_API torch::Tensor positions_like(const torch::Tensor& x, int64_t dim);
 
-/// Returns the sinusoidal position embeddings of Vaswani et al. 2017, section 3.5: channel 2i is
-/// sin(p / 10000^(2i/E)), channel 2i+1 is the cosine of the same angle.
+/// Returns the sinusoidal position embeddings of Vaswani et al. 2017, section 3.5. For position p,
+/// channel 2i is sin(p / 10000^(2i/E)), and channel 2i+1 is the cosine of the same angle.
 ///
 /// `positions` (...), integer or float, in tokens; returns (..., E) in float32.
 /// Throws c10::ValueError if `embed_dim` is not positive.

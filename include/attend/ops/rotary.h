@@ -30,7 +30,7 @@ struct EnumNames<RotaryScaling> {
 ///     rotary({.theta = 500000.0, .scaling = RotaryScaling::llama3, .factor = 8.0,
 ///             .original_max_seq_len = 8192})  // Llama 3.1
 struct RotaryOptions {
-  /// Base of the frequencies: pair i rotates by theta^(-2i / rotary_dim) radians per token.
+  /// Base of the frequencies: channel pair i rotates by theta^(-2i / rotary_dim) radians per token.
   double theta = 10000.0;
   /// Number of channels per head that are rotated, even; the remaining channels are unchanged
   /// (GPT-NeoX, Phi). 0 = all.
@@ -84,9 +84,9 @@ struct RotaryTables {
   torch::Tensor sin;  ///< shape of `cos`
 };
 
-/// Returns the tables for `positions` (T) or (B, T), in tokens, in the dtype of `frequencies`
-/// (R/2). Use float32 or wider frequencies, since float16 and bfloat16 cannot represent large
-/// positions exactly. cos and sin are multiplied by `attention_scaling`.
+/// Returns the tables for `positions` (T) or (B, T), in tokens. The tables have the dtype of
+/// `frequencies` (R/2). Use float32 or wider frequencies, since float16 and bfloat16 cannot
+/// represent large positions exactly. cos and sin are multiplied by `attention_scaling`.
 ///
 ///     auto tables = rotary_tables(positions_like(q, -2), torch::tensor(rotary_frequencies(64)));
 ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,

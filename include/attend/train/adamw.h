@@ -11,8 +11,9 @@ namespace attend::train {
 /// and both moments in one pass; torch::optim::AdamW needs about ten passes. Parameters with
 /// `ParameterRole::no_decay` have no weight decay.
 ///
-/// State per parameter, named as in torch.optim: `exp_avg` and `exp_avg_sq`, moving averages of the
-/// gradient and of its square, in the parameter's shape; `step`, number of updates, 0-dim float32.
+/// Each parameter has a state of three tensors, named as in torch.optim. `exp_avg` and `exp_avg_sq`
+/// are moving averages of the gradient and of its square, in the parameter's shape. `step` is the
+/// number of updates, 0-dimensional float32.
 ///
 ///     AdamW optimizer(trainable_parameters(*model), config);
 ///     optimizer.zero_grad();

@@ -19,7 +19,7 @@ struct Batch {
   torch::Tensor decoder_tokens = {};  ///< (B, U) int64: decoder input of a Seq2Seq
 };
 
-/// Applies `function` to every defined tensor of a batch.
+/// Returns a batch with `function(tensor)` in place of each defined tensor of `batch`.
 ///
 ///     batch = map_batch(batch, [&](const auto& tensor) { return tensor.to(device); });
 template <typename Function>

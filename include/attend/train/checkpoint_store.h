@@ -32,10 +32,11 @@ class ATTEND_API CheckpointStore {
   /// Sets the directory; it is created by the first `save`.
   explicit CheckpointStore(std::filesystem::path directory);
 
-  /// Saves a checkpoint and removes all but the two latest checkpoints. Also removes checkpoints of
-  /// later steps: a resumed run may have damaged checkpoints of later steps, which `load_latest`
-  /// skipped. Throws std::runtime_error if a file cannot be written (the message names it); earlier
-  /// checkpoints are then kept.
+  /// Saves a checkpoint. Then keeps only this checkpoint and the latest checkpoint of an earlier
+  /// step, and removes all others. A resumed run may also have checkpoints of later steps, which
+  /// were damaged, so that `load_latest` skipped them; they are removed as well. Throws
+  /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
+  /// then kept.
   void save(const Checkpoint& checkpoint);
 
   /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws

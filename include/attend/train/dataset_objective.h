@@ -16,9 +16,9 @@
 
 namespace attend::train {
 
-/// Returns the samples `indices` of a torch::data dataset, stacked: data (B, ...), target (B, ...).
-/// Works for datasets with samples of type `torch::data::Example<>`, and for such datasets mapped
-/// with `torch::data::transforms::Stack`.
+/// Returns the samples of a torch::data dataset with the given `indices`, stacked: data (B, ...),
+/// target (B, ...). Works for datasets with samples of type `torch::data::Example<>`, and for such
+/// datasets mapped with `torch::data::transforms::Stack`.
 ///
 ///     const auto batch = get_batch(dataset, {0, 5, 2});
 template <typename Dataset>
@@ -41,7 +41,8 @@ torch::data::Example<> get_batch(Dataset& dataset, const std::vector<std::size_t
 template <typename Dataset>
 class DatasetObjective : public Objective {
  public:
-  /// Returns the loss of data (B, ...) and target (B, ...), summed over the B samples.
+  /// Function that returns the loss of `data` (B, ...) and `target` (B, ...), summed over the B
+  /// samples.
   using LossFunction =
       std::function<TrainingLoss(const torch::Tensor& data, const torch::Tensor& target)>;
 

@@ -8,8 +8,9 @@
 
 namespace attend::train {
 
-/// Returns the device named `name`: "cpu", "cuda", "cuda:1", or "auto" = a GPU if there is one,
-/// else the CPU. Throws InputError for an invalid name and for a GPU that is not available.
+/// Returns the device named `name`: "cpu", "cuda", "cuda:1" (or another GPU number), or "auto".
+/// "auto" selects a GPU if there is one, else the CPU. Throws InputError for an invalid name and
+/// for a GPU that is not available.
 ATTEND_API torch::Device resolve_device(const std::string& name);
 
 /// Sets LibTorch's number of CPU threads; 0 leaves it unchanged.

@@ -21,11 +21,11 @@ struct EmbeddingFiles {
 /// `metadata.tsv` (one token per line) and `projector_config.pbtxt`. `tensorboard --logdir
 /// DIRECTORY` reads all three files; projector.tensorflow.org reads the first two.
 ///
-/// `table` (V, E) of any floating-point dtype on any device, `tokens` V strings. Control
-/// characters, white space other than the space, and invalid UTF-8 are escaped (`\n`, `\x07`,
-/// `\u00A0`). A backslash is doubled. Blank tokens are quoted, because the projector skips empty
-/// lines. Throws c10::ValueError if the number of tokens is not V, std::runtime_error if a file
-/// cannot be written.
+/// `table` (V, E) of any floating-point dtype on any device, `tokens` V strings. In tokens, control
+/// characters, invalid UTF-8, and all white space except for the space are written as escapes, for
+/// example `\n`, `\x07` or `\u00A0`. A backslash is doubled. Tokens that are empty or contain only
+/// spaces are written in quotes, because the projector skips blank lines. Throws c10::ValueError if
+/// the number of tokens is not V, std::runtime_error if a file cannot be written.
 ///
 ///     write_embeddings("runs/demo", model->embedding->token->weight, tokens);
 ATTEND_API void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,

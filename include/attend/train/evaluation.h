@@ -5,8 +5,9 @@
 
 namespace attend::train {
 
-/// Counts of correct predictions. For the models of this library, a sequence is correct if every
-/// token of its answer is predicted correctly. For a dataset of torch::data, samples are counted.
+/// Number of correct predictions and number of all predictions. For the models of this library,
+/// sequences are counted: a sequence is correct if every token of its answer is predicted
+/// correctly. For a dataset of torch::data, samples are counted.
 struct ExactMatch {
   int64_t correct = 0;  ///< number of correct sequences or samples
   int64_t total = 0;    ///< number of sequences that have an answer, or number of samples

@@ -8,9 +8,9 @@
 
 namespace attend::train {
 
-/// Layout of examples as rows of a batch. Shorter rows are padded at the end. The functions below
-/// throw InputError if an example does not fit in a row (the message quotes the example) or has
-/// tokens that are not in the vocabulary.
+/// Layout of examples as rows of a batch. Rows with fewer than `length` tokens are padded at the
+/// end. The functions below throw InputError if an example does not fit in a row (the message
+/// quotes the example) or has tokens that are not in the vocabulary.
 struct RowLayout {
   const Tokenizer& tokenizer;  ///< encodes prompts and answers
   int64_t padding;             ///< id of the padding token
@@ -22,7 +22,7 @@ struct RowLayout {
 
 /// Returns a batch for a LanguageModel. Each row is a prompt followed by its answer. The tokens of
 /// the answer are the targets. The last token of the answer is only a target, so a prompt and its
-/// answer may have length + 1 tokens. Also throws InputError if a prompt is empty.
+/// answer may together have up to length + 1 tokens. Also throws InputError if a prompt is empty.
 ATTEND_API Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout);
 
 /// Returns a batch for a SequenceClassifier. Each row is a prompt. The target is the index of the

@@ -10,10 +10,11 @@ namespace attend::train {
 
 class AppendFile;
 
-/// Writes metrics as JSON lines. A line of progress has the fields of `Progress`, with `accuracy`
-/// named `train_accuracy`: `{"step": 10, "train_loss": 2.1, "lr": 0.003, ...}`. A line of an
-/// evaluation is `{"step": 100, "val_loss": 1.9, "val_targets": 5000, "val_accuracy": 0.8}`.
-/// Non-finite numbers are written as null.
+/// Writes metrics as JSON lines. A progress report is written as a line with the fields of
+/// `Progress`, for example `{"step": 10, "train_loss": 2.1, "lr": 0.003, ...}`. The field
+/// `accuracy` is named `train_accuracy`. An evaluation is written as a line such as
+/// `{"step": 100, "val_loss": 1.9, "val_targets": 5000, "val_accuracy": 0.8}`. Non-finite numbers
+/// are written as null.
 ///
 ///     MetricsLog log("runs/demo/metrics.jsonl");
 class ATTEND_API MetricsLog : public Observer {

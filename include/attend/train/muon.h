@@ -16,11 +16,12 @@ namespace attend::train {
 /// Returns zeros for a matrix of zeros.
 ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 
-/// Muon (Jordan et al. 2024): the update of a matrix (M, N) is its Nesterov momentum,
-/// orthogonalized by `newton_schulz`, times 0.2 * sqrt(max(M, N)) times the learning rate. With the
-/// factor 0.2 * sqrt(max(M, N)), updates have about the same root mean square as with AdamW (Liu et
-/// al. 2025, Moonlight), so that both optimizers can share one learning rate. Weight decay as in
-/// AdamW. Equals torch.optim.Muon of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
+/// Muon (Jordan et al. 2024). For each matrix (M, N), a step computes the Nesterov momentum of the
+/// gradient, orthogonalizes it with `newton_schulz`, and multiplies the result by
+/// 0.2 * sqrt(max(M, N)) and by the learning rate. With the factor 0.2 * sqrt(max(M, N)), updates
+/// have about the same root mean square as with AdamW (Liu et al. 2025, Moonlight), so both
+/// optimizers can share one learning rate. Weight decay is the same as in AdamW. Equals
+/// torch.optim.Muon of PyTorch 2.13 with adjust_lr_fn="match_rms_adamw".
 ///
 /// A parameter that joins several matrices is orthogonalized as one matrix. Examples are
 /// `attention.qkv` and `up` of a gated feed-forward.

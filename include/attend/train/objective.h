@@ -64,9 +64,9 @@ class ATTEND_API Objective {
 
   /// Returns the loss of a batch whose tensors are on the module's device. Called in train mode,
   /// and under autocast to bfloat16 if the precision is bf16. If the precision is fp32, the
-  /// autocast state is that of the code that called `Trainer::run`. The trainer divides the sum by
-  /// the number of targets in all batches of the step, so gradient accumulation weights all targets
-  /// equally.
+  /// autocast state is that of the code that called `Trainer::run`. The trainer divides
+  /// `TrainingLoss::sum` by the number of targets in all batches of the step. All targets therefore
+  /// count equally, also with gradient accumulation.
   virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
 
   /// Returns the loss on the validation data. Called in eval mode, without gradients, and with

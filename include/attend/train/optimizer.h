@@ -29,9 +29,9 @@ class ATTEND_API Optimizer {
   /// Resets the gradients of all parameters, frozen ones included, to undefined.
   void zero_grad();
 
-  /// Returns the optimizer state as views, named `<parameter>/<state>`, for example
-  /// `decoder.norm.weight/exp_avg`. Contains the state of each parameter that requires a gradient
-  /// or was optimized before.
+  /// Returns the tensors of the optimizer state by name; the tensors are not copied. A name is
+  /// `<parameter>/<key>`, for example `decoder.norm.weight/exp_avg`. Contains the state of each
+  /// parameter that requires a gradient or was optimized before.
   std::map<std::string, torch::Tensor> state();
   /// Copies the state returned by another optimizer's `state()`. Throws InputError if an entry is
   /// missing or unknown, or has another dtype or shape; the message lists each such entry, and the
@@ -66,8 +66,9 @@ class ATTEND_API Optimizer {
   std::vector<Slot> slots_;  ///< one per parameter
 };
 
-/// Creates the optimizer `config.optimizer` for all parameters of `module`: AdamW, or Muon for the
-/// hidden matrices (`ParameterRole::hidden_matrix`) and AdamW for the rest, both with the same
+/// Creates the optimizer `config.optimizer` for all parameters of `module`. With
+/// `OptimizerKind::adamw`, AdamW updates all parameters. With `OptimizerKind::muon`, Muon updates
+/// the hidden matrices (`ParameterRole::hidden_matrix`) and AdamW the rest, both with the same
 /// learning rate.
 ///
 ///     const auto optimizer = make_optimizer(model, config);

@@ -81,7 +81,7 @@ class ATTEND_API RunDirectory {
   Recipe recipe() const;
   /// True if the run trains a custom module (`TrainingRun`). Such a run has no `Recipe`.
   bool is_custom() const;
-  /// Reads the configuration of a run of a custom module.
+  /// Reads the configuration of a run that trains a custom module.
   CustomConfig custom_config() const;
   /// Replaces the text of recipe.toml by `toml`, for example when a run is resumed with other
   /// training values.
@@ -94,9 +94,10 @@ class ATTEND_API RunDirectory {
   /// weights have been saved yet, if the file is damaged, or if the weights do not match the
   /// module.
   void load_weights(ModuleRef module, Weights weights = Weights::best) const;
-  /// Loads a finished or unfinished run of a model of this library. The loaded model is in eval
-  /// mode. Does not change LibTorch's random number generators. Throws InputError if a file is
-  /// missing, damaged, or inconsistent with the recipe; the message names the file.
+  /// Loads a run that trains a model of this library; the run may be unfinished. The loaded model
+  /// is in eval mode. Does not change LibTorch's random number generators. Throws InputError if a
+  /// file is missing, damaged, or inconsistent with the recipe; the message names the file, or the
+  /// directory if no weights have been saved yet.
   Run load(Weights weights = Weights::best) const;
 
   /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown.

@@ -10,8 +10,8 @@ namespace attend::train {
 /// Maps a step, counted from 0, to its learning rate.
 using Schedule = std::function<double(int64_t step)>;
 
-/// Returns the learning rate of a step, counted from 0: a linear warm-up to `lr` over
-/// `warmup_steps`, then according to `config.schedule`:
+/// Returns the learning rate of a step; `step` is counted from 0. During the first `warmup_steps`
+/// steps, the learning rate grows linearly to `lr`. It then follows `config.schedule`:
 ///
 /// - cosine: decay along half a cosine period, until the last step (Loshchilov and Hutter 2017)
 /// - linear: linear decay until the last step

@@ -35,8 +35,8 @@ class ATTEND_API TaskObjective : public Objective {
   std::vector<Batch> validation_;  // made by the first evaluation, on the model's device
 };
 
-/// Counts the sequences of a batch that have an answer (`total`), and the sequences whose answer
-/// tokens all equal the argmax of `logits` (`correct`).
+/// Counts sequences of a batch. `total` counts the sequences that have an answer. `correct` counts
+/// those of them for which every token of the answer equals the argmax of `logits`.
 ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch);
 
 /// Evaluates `model` on batches, in eval mode and without gradients. If `precision` is bf16, the

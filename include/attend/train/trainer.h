@@ -100,22 +100,25 @@ class ATTEND_API Trainer {
   /// Returns everything that `restore` needs, as copies on the CPU; further training does not
   /// change them.
   Checkpoint checkpoint() const;
-  /// Continues from a checkpoint: weights, optimizer, random number generators, data position, and
-  /// which parameters require a gradient. Throws InputError with the differences if the checkpoint
-  /// belongs to another module or optimizer.
+  /// Restores a checkpoint: the progress, the weights, whether each parameter requires a gradient,
+  /// and the states of optimizer, random number generators and objective. `run` then continues from
+  /// there. Throws InputError if the checkpoint belongs to another module or optimizer; the message
+  /// contains the differences.
   void restore(const Checkpoint& checkpoint);
 
  private:
-  /// Returns the number of CPU threads to train with: `config.threads` if it is not 0, else
-  /// `TrainerState::threads` if it is not 0 and not larger than the number of available threads.
-  /// Otherwise, for a module on the CPU, measures which number is fastest.
+  /// Returns the number of CPU threads to train with. It is the first of these that applies:
+  /// - `config.threads` if it is not 0
+  /// - `TrainerState::threads` if it is not 0 and not larger than the number of available threads
+  /// - for a module on the CPU: the fastest number, which is measured
+  /// - the number of available threads
   int64_t num_threads();
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;
   bool is_report_step(int64_t step) const;
   void step(const TrainerHooks& hooks);
-  /// Computes the gradients of the mean loss over all targets of the next `count` batches. `step`
-  /// is the number of the step, counted from 1.
+  /// Draws `count` batches and computes the gradients of their loss, averaged over all targets in
+  /// these batches. `step` is the number of the step, counted from 1.
   void accumulate_gradients(int64_t step, int64_t count);
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);

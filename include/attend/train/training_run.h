@@ -50,9 +50,9 @@ class ATTEND_API TrainingRun {
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});
-  /// Begins a run in `directory`, or resumes the existing run. A finished run is not an error:
-  /// `train` returns its result at once. Otherwise, throws InputError in the same cases as `begin`
-  /// and `resume`.
+  /// Begins a run in `directory`, or resumes the existing run. Throws InputError in the same cases
+  /// as `begin` and `resume`, except that a finished run is not an error: `train` then returns its
+  /// result at once.
   static TrainingRun begin_or_resume(const std::filesystem::path& directory,
                                      std::shared_ptr<Objective> objective,
                                      const TrainingConfig& config,

@@ -24,7 +24,7 @@ void subtract_from(Call& call) {
   call.set_output(call.graph().add("Sub", {call.operand("other", type), self}));
 }
 
-/// Returns the translation rule of a binary operator, with the ONNX operator `kind`.
+/// Returns a rule that translates a binary operator to the ONNX operator `kind`.
 Rule binary(const char* kind) {
   return [kind](Call& call) {
     const auto type = call.arithmetic_type({"self", "other"});

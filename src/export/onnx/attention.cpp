@@ -13,8 +13,8 @@ const program::Size& size_from_end(Call& call, const char* name, std::size_t ind
   return sizes.at(sizes.size() - index);
 }
 
-/// Repeats the heads of the argument `name` (key or value) for grouped-query attention, from the G
-/// key and value heads to the H query heads: (..., G, S, D) -> (..., H, S, D).
+/// For grouped-query attention, repeats the G heads of the argument `name` (key or value), so that
+/// the result has one head for each of the H query heads: (..., G, S, D) -> (..., H, S, D).
 Value repeat_heads(Call& call, const char* name) {
   auto& graph = call.graph();
   const auto value = call.tensor(name);

@@ -38,7 +38,8 @@ class Call {
   Number number(const std::string& name) const;
   /// Returns a tensor or number argument, cast to `type`.
   Value operand(const std::string& name, Type type);
-  /// Returns `value` times a numeric argument; `value` itself if the argument is None or 1.
+  /// Returns the product of `value` and a numeric argument. Returns `value` itself if the argument
+  /// is None or 1.
   Value times(Value value, const std::string& name);
 
   // Metadata of tensor arguments.
@@ -71,8 +72,8 @@ class Call {
   /// Sets output `i` to `value`, cast to the output's type.
   void set_output(Value value, std::size_t i = 0);
 
-  // These functions call the functions of Translation with the same names, which read dynamic sizes
-  // at run time.
+  // Each of these functions calls the function of Translation that has the same name. The nodes
+  // that it adds to the graph read dynamic sizes at run time.
 
   Value size(const program::Size& size) { return translation_.size(size); }
   Value shape(const Sizes& sizes) { return translation_.shape(sizes); }

@@ -78,7 +78,8 @@ void eye(Call& call) {
 
 void add_creation_rules(Rules& rules) {
   rules["zeros.default"] = rules["new_zeros.default"] = fill_with(int64_t{0});
-  // empty returns uninitialized memory in LibTorch. In the ONNX file, it returns zeros.
+  // In LibTorch, the operator `empty` returns uninitialized memory. In the ONNX file, it returns
+  // zeros.
   rules["empty.memory_format"] = rules["new_empty.default"] = fill_with(int64_t{0});
   rules["ones.default"] = rules["new_ones.default"] = fill_with(int64_t{1});
   rules["full.default"] = rules["new_full.default"] = fill_with("fill_value");

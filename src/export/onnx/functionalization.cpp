@@ -84,7 +84,8 @@ void Functionalization::check_read(const std::string& name) const {
   const auto stale = stale_.find(name);
   if (stale == stale_.end()) return;
   throw UnsupportedOperatorError(fmt::format(
-      "reading a tensor after {} mutated its memory through another view is not supported",
+      "{} mutated the memory of a tensor through another view; reading the tensor afterwards is "
+      "not supported",
       stale->second));
 }
 

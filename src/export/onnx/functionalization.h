@@ -54,7 +54,7 @@ class Functionalization {
   bool update_base(const program::Node& view, const std::string& part, const std::string& base);
 
   Translation& translation_;
-  /// Maps a tensor to the number of its group. Tensors that share memory are in the same group.
+  /// Maps each tensor to a group number. Tensors that share memory have the same group number.
   std::map<std::string, std::size_t> groups_;
   std::map<std::string, View> views_;  // views by their names
   /// Maps the output of an in-place operator to its input.

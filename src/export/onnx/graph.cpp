@@ -49,7 +49,8 @@ Type promote(Type one, Type other) {
   if (category_of(one) != category_of(other))
     return category_of(one) > category_of(other) ? one : other;
   if (width_of(one) != width_of(other)) return width_of(one) > width_of(other) ? one : other;
-  // float16 with bfloat16, or int8 with uint8: neither type represents all values of the other.
+  // The types are float16 and bfloat16, or int8 and uint8. Neither represents all values of the
+  // other.
   return is_floating_point(one) ? Type::float32 : Type::int16;
 }
 

@@ -34,7 +34,7 @@ int category_of(Type type);
 /// Returns the type in which LibTorch accumulates: float32 for 16-bit floating point types, else
 /// `type`.
 Type at_least_float32(Type type);
-/// Returns the promoted type of two tensors, as torch::promote_types.
+/// Returns the type to which two types are promoted. The rules are those of torch::promote_types.
 Type promote(Type one, Type other);
 
 /// An output of a node, or an input of the graph.
@@ -86,9 +86,10 @@ class Graph {
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})
   Value add(const std::string& op_type, const std::vector<Value>& inputs,
             const Attributes& attributes = {}, std::optional<Type> type = {});
-  /// Adds a node with one output for each element of `types`, which contains the types of the
-  /// outputs. If the operator does not support the type of the first input, the inputs and outputs
-  /// of this type are computed in a fallback type, and the outputs are cast back.
+  /// Adds a node with several outputs. `types` contains the type of each output. If the operator
+  /// does not support the type of the first input, the inputs of this type are cast to a fallback
+  /// type. The node then returns the outputs of this type in the fallback type, and these outputs
+  /// are cast back.
   std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 

@@ -4,8 +4,8 @@
 
 namespace attend::onnx {
 
-/// Indices of aten::index and aten::index_put, converted for GatherND and ScatterND of ONNX. In
-/// these operators, the indexed dimensions come first.
+/// Indices of aten::index and aten::index_put, converted for the ONNX operators GatherND and
+/// ScatterND. These ONNX operators always index the first dimensions.
 struct Indices {
   std::vector<int64_t> order;  ///< dimensions of `self`, the indexed ones first
   std::size_t indexed = 0;     ///< number of indexed dimensions
@@ -14,8 +14,8 @@ struct Indices {
   int64_t rank = 0;            ///< rank of `indices` without the last dimension
 };
 
-/// Reads the argument `indices` of a call. Bool masks are converted to the indices of the elements
-/// that are true.
+/// Reads the argument `indices` of a call. Masks (bool or uint8) are converted to the indices of
+/// their elements that are not 0.
 Indices read_indices(Call& call);
 
 /// Reshapes `index` (n) to (1, ..., n, ..., 1) for broadcasting. The result has `rank` dimensions:

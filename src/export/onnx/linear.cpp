@@ -25,7 +25,8 @@ void linear(Call& call) {
   call.set_output(bias.id == 0 ? product : graph.add("Add", {product, bias}));
 }
 
-/// Returns the translation rule of the matrix product of the arguments `one` and `other`.
+/// Returns the translation rule of the matrix product (one @ other), where `one` and `other` are
+/// names of arguments.
 Rule product(const char* one, const char* other) {
   return [=](Call& call) {
     const auto type = call.result_type();

@@ -9,7 +9,7 @@ namespace attend::onnx {
 namespace {
 
 /// Returns an int32 tensor that is 1 where `value` is NaN, and 0 elsewhere. Returns an empty Value
-/// if `value` has an integer type.
+/// if the type of `value` is not a floating point type.
 Value nan_mask(Call& call, Value value) {
   if (!is_floating_point(value.type)) return {};
   auto& graph = call.graph();

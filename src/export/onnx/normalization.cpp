@@ -6,7 +6,7 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns the indices of the last `count` of `rank` dimensions.
+/// Returns the indices of the last `count` dimensions of a tensor that has `rank` dimensions.
 std::vector<int64_t> last(int64_t rank, std::size_t count) {
   std::vector<int64_t> dimensions(count);
   std::iota(dimensions.begin(), dimensions.end(), rank - static_cast<int64_t>(count));

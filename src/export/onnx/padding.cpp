@@ -4,10 +4,10 @@
 namespace attend::onnx {
 namespace {
 
-/// Adds a Pad node. Converts the padding, which is the argument named `argument` of the call, from
-/// LibTorch's order to ONNX's order. LibTorch's order is one pair (begin, end) per dimension,
-/// starting with the last dimension. ONNX's order is `begin` of all dimensions, then `end` of all
-/// dimensions.
+/// Adds a Pad node. `argument` is the name of the call's argument that contains the padding.
+/// Converts the padding from LibTorch's order to ONNX's order. LibTorch's order is one pair (begin,
+/// end) per dimension, starting with the last dimension. ONNX's order is `begin` of all dimensions,
+/// then `end` of all dimensions.
 void pad_with(Call& call, const char* argument, const std::string& mode,
               std::optional<Number> value) {
   auto& graph = call.graph();

@@ -37,7 +37,8 @@ Attributes windows(Call& call, std::size_t count) {
   auto pads = for_each_dimension(call, "padding", count, {0});
   const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
   if (call.boolean("ceil_mode") && padded) {
-    // With ceil_mode, ONNX includes windows that start in the padding; LibTorch does not.
+    // With ceil_mode, ONNX includes windows that start in the padding after the last element.
+    // LibTorch omits these windows.
     call.fail("ceil_mode with padding is not supported");
   }
   const auto ends = pads;

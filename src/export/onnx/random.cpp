@@ -73,8 +73,9 @@ void randint(Call& call) {
   call.set_output(call.graph().add("Floor", {range}));
 }
 
-/// Returns the translation rule of bernoulli. Each element of the result is 1 with the probability
-/// in the operator's argument `probability`, and 0 otherwise.
+/// Returns the translation rule of bernoulli. `probability` is the name of the argument that
+/// contains the probabilities. Each element of the result is 1 with its probability, and 0
+/// otherwise.
 Rule bernoulli(const char* probability) {
   return [=](Call& call) {
     auto& graph = call.graph();

@@ -30,7 +30,8 @@ Value reorder_gates(Call& call, Value weight, const Kind& kind) {
   return unsqueeze(call, result, {0});
 }
 
-/// Concatenates the weights or biases of the one or two directions of a layer along `dimension`.
+/// Concatenates weights or biases along `dimension`. `directions` contains one tensor for each of
+/// the layer's one or two directions.
 Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension) {
   if (directions.size() == 1) return directions.front();
   return call.graph().add("Concat", directions, {{"axis", dimension}});

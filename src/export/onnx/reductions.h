@@ -15,8 +15,8 @@ bool keepdim(Call& call);
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
              bool keep);
 
-/// Returns the product of the elements of `sizes` at the indices `dimensions`, as a 0-dimensional
-/// tensor of type `type`.
+/// Returns the product of `sizes[d]` over all d in `dimensions`, as a 0-dimensional tensor of type
+/// `type`.
 Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensions, Type type);
 
 }  // namespace attend::onnx

@@ -15,10 +15,10 @@ namespace attend::onnx {
 /// and sets the outputs of the call.
 using Rule = std::function<void(Call&)>;
 
-/// Translation rules by operator and overload, such as "add.Tensor". An in-place operator such as
-/// add_ uses the rule of the functional operator. Aliases such as subtract have no rules, since
-/// PyTorch's tracer records subtract as sub. Likewise, the tracer records all convolutions as
-/// _convolution or _convolution_mode.
+/// Translation rules by operator and overload, such as "add.Tensor". An in-place operator without
+/// its own rule, such as add_, uses the rule of the functional operator. Aliases such as subtract
+/// have no rules, since PyTorch's tracer records subtract as sub. Likewise, the tracer records all
+/// convolutions as _convolution or _convolution_mode.
 using Rules = std::map<std::string, Rule>;
 
 /// Operators that change only the shape. The new shape is read from the metadata of the output.

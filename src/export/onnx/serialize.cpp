@@ -18,8 +18,8 @@ namespace jit = torch::jit;
 
 constexpr int64_t kOpset = 18;
 
-// Field numbers, from onnx.proto, of the fields that this file writes. The enums have the names of
-// the messages in onnx.proto.
+// Field numbers from onnx.proto. Each enum has the name of a message in onnx.proto and contains the
+// fields that `extra_fields` writes.
 enum class ModelProto : protozero::pbf_tag_type {
   string_producer_name = 2,
   string_producer_version = 3,

@@ -14,7 +14,7 @@ inline std::vector<int64_t> all_dimensions(int64_t rank) {
   return all;
 }
 
-// Dimension arguments must be 0 or more. Only `squeeze` also accepts negative dimensions.
+// Dimension arguments must not be negative, except in `squeeze`.
 
 Value transpose(Call& call, Value value, const std::vector<int64_t>& order);
 /// Swaps two dimensions of a value with `rank` dimensions.

@@ -8,8 +8,8 @@
 
 namespace attend::onnx {
 
-// Values of `end` in `slice`: kEnd for slices that include the last element (with a positive step),
-// kBeforeBegin for slices that include the first element (with a negative step).
+// Values of the argument `end` of `slice`. With kEnd, a slice with a positive step extends to the
+// end of the dimension. With kBeforeBegin, a slice with a negative step extends to the beginning.
 using program::kEnd;
 constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
 

@@ -115,7 +115,7 @@ class Translator {
       functionalization_.check_read(tensor);
       if (found == translation_.values.end())
         throw UnsupportedOperatorError(
-            "the ONNX exporter does not support this output of the operator that returns it");
+            "it is an output of an operator, and the ONNX exporter does not support this output");
     } catch (const UnsupportedOperatorError& why) {
       throw std::runtime_error(text_of("the output " + name, why));
     }

@@ -38,10 +38,10 @@ class UnsupportedOperatorsError : public std::runtime_error {
   std::vector<Reason> reasons;
 };
 
-/// Translates a program to ONNX. `tied_weights` maps `Input::target` of each tied weight to
-/// `Input::target` of the first weight with the same data. Throws UnsupportedOperatorsError if an
-/// operator is not supported, and std::runtime_error if an input, weight or output is not
-/// supported, for example because of its dtype.
+/// Translates a program to ONNX. `tied_weights` maps each tied weight to the first weight with the
+/// same data. The first weight is not a key of the map. Weights are identified by `Input::target`.
+/// Throws UnsupportedOperatorsError if an operator is not supported, and std::runtime_error if an
+/// input, weight or output is not supported, for example because of its dtype.
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
                 const std::vector<std::string>& output_names);

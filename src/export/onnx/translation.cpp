@@ -57,8 +57,8 @@ Value Translation::shape(const Sizes& sizes) {
 }
 
 Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
-  // Elements of the input `shape` of Reshape. 0 copies the size of the dimension of `value` with
-  // the same index. -1 infers the size from the number of elements.
+  // Numbers for Reshape's input `shape`. 0 stands for the size of `value` at the same index. -1
+  // stands for a size that Reshape infers from the number of elements.
   std::vector<int64_t> numbers;
   std::size_t num_inferred = 0;
   const auto is_empty = [](const program::Size& size) { return is_fixed(size) && size.value == 0; };

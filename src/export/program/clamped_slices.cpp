@@ -27,7 +27,8 @@ Argument& input_of(Node& node, const std::string& name) {
   return found->value;
 }
 
-/// Clamps the start or the end of a slice to the size of the dimension.
+/// Clamps `argument`, the start or the end of a slice, to the range from 0 to `size`, the size of
+/// the sliced dimension. Negative numbers are counted from the end of the dimension.
 void clamp(Argument& argument, const SymbolName& size, SymIntNodes& nodes) {
   const auto* given = std::get_if<int64_t>(&argument);
   if (given == nullptr || *given == kEnd || *given == 0) return;
@@ -39,7 +40,8 @@ void clamp(Argument& argument, const SymbolName& size, SymIntNodes& nodes) {
   argument = nodes.max(nodes.sum(size, number), int64_t{0});
 }
 
-/// Clamps a slice. Adds the nodes that compute the SymInts to `nodes`.
+/// Replaces the start and the end of a slice by clamped SymInts, if necessary. Adds to `nodes` the
+/// nodes that compute these SymInts.
 void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes) {
   const auto& tensor = std::get<TensorName>(input_of(slice, "self"));
   const auto& sizes = program.tensors.at(tensor.name).sizes;
@@ -56,8 +58,8 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   const auto is_outside = [&](const int64_t* number) {
     return number != nullptr && *number != kEnd && (*number > smallest || *number < -smallest);
   };
-  // Returns true if the end of the slice is at or after its start at all sizes of the dimension. If
-  // both are counted from the same side of the dimension, this remains true after clamping.
+  // Returns true if the end of the slice is at or after the start at all sizes of the dimension.
+  // Clamping does not change this.
   const auto is_in_order = [&] {
     if (start_number == nullptr || end_number == nullptr) return false;
     if (*end_number == kEnd) return true;
@@ -79,10 +81,10 @@ void clamp_slice(Node& slice, ExportedProgram& program, std::vector<Node>& nodes
   }
 }
 
-/// Counts the values that PyTorch would specialize if the symbols had the given values: dynamic
-/// sizes of 0 or 1; clamped starts and ends that are 0 or equal to the size of the sliced
-/// dimension; ends that are raised to the start of their slice. Throws std::overflow_error if a
-/// tensor has more than 2^31 elements.
+/// Returns how many sizes, starts and ends PyTorch would specialize if the symbols had the given
+/// values. These are dynamic sizes of 0 or 1; clamped starts and ends that are 0 or equal to the
+/// size of the sliced dimension; and ends that are raised to the start of their slice. Throws
+/// std::overflow_error if a tensor has more than 2^31 elements.
 int num_special(const ExportedProgram& program, const Symbols& symbols) {
   constexpr double kMaxElements = 0x1p31;
   int count = 0;
@@ -145,8 +147,8 @@ void set_hints(ExportedProgram& program) {
   for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;
   auto fewest = std::numeric_limits<int>::max();
-  // Doubles or halves the sizes of `changed` until there are no special sizes. Returns early if
-  // tensors would become too large.
+  // Doubles or halves the sizes of the symbols in `changed`, at most kMaxSteps times, until
+  // `num_special` returns 0. Stops early if a tensor would become too large.
   const auto search = [&](Symbols sizes, const std::vector<std::string>& changed, bool halve) {
     constexpr int kMaxSteps = 12;
     for (int i = 0; i <= kMaxSteps && fewest > 0; ++i) {
@@ -167,7 +169,7 @@ void set_hints(ExportedProgram& program) {
   std::vector<std::string> all;
   for (const auto& [symbol, size] : symbols) all.push_back(symbol);
   search(symbols, all, /*halve=*/false);
-  // If all dimensions together become too large, one dimension alone may still become large enough.
+  // If tensors become too large when all sizes are doubled, doubling a single size may still help.
   for (const auto& symbol : all) search(best, {symbol}, /*halve=*/false);
   // A slice such as x.slice(1, -100, 120) is empty if x.size(1) >= 220. An empty slice has a
   // special size, 0. Therefore smaller sizes are tried, too.

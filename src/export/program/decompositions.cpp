@@ -108,8 +108,8 @@ class Decomposer {
     return ends;
   }
 
-  /// Replaces the diagonal of a matrix by the diagonal of a square slice of the matrix. Returns
-  /// false if the sizes of the matrix are constant, or the matrix is always square.
+  /// Replaces `diagonal` of a matrix by `diagonal` of a square slice of the matrix. Returns false
+  /// if the sizes of the matrix are constant, or the matrix is always square.
   bool diagonal(const Node& node) {
     const auto& self = required_argument<TensorName>(node, "self");
     const auto diagonal = diagonal_in(node, self);

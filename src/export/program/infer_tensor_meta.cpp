@@ -109,8 +109,8 @@ class SymbolicMeta {
   }
 
  private:
-  /// `known`: sizes given by the definition of the operator that returns the tensor. `inputs`:
-  /// names of the inputs of the operator.
+  /// Returns the metadata of the tensor `name`. `known`: sizes that follow from the definition of
+  /// the operator that returns the tensor. `inputs`: names of the operator's inputs.
   TensorMeta meta_of(const std::string& name, const ShapeFunctionResult& known,
                      const std::vector<std::string>& inputs) {
     const auto& observation = observations_.at(name);
@@ -138,8 +138,8 @@ class SymbolicMeta {
     for (std::size_t i = 0; i < rank && !all_dense; ++i) {
       const auto found = strides_.find(column(observation.strides, i, count));
       // Strides may have no expression, for example because they are irregular at sizes 0 and 1. In
-      // this case, the strides of a dense tensor are used: compilers compute the actual strides
-      // from the strides of the inputs.
+      // this case, the strides of a dense tensor are used. They may be wrong, but compilers compute
+      // the actual strides from the strides of the inputs.
       if (!found) break;
       strides.push_back(*found);
     }
@@ -167,10 +167,11 @@ class SymbolicMeta {
     meta.strides[index] = meta.strides[index] * step;
   }
 
-  /// Returns the expression of an input's dimension whose size is `values[i]` in each run i, or
-  /// nullopt. Prefers a dimension with the index `dimension`, counted from the front or from the
-  /// back, since most operators keep sizes there. Other expressions may have the same values in all
-  /// runs, but the expression of an input is more likely to be right.
+  /// Looks for a dimension of an input that has the size `values[i]` in each run i. Returns the
+  /// expression of this size, or nullopt if there is no such dimension. Prefers a dimension with
+  /// the index `dimension`, counted from the front or from the back, since most operators do not
+  /// move dimensions. Other expressions may have the same values in all runs, but the expression of
+  /// an input is more likely to be right.
   std::optional<Size> size_of_inputs(const std::vector<std::string>& inputs,
                                      const std::vector<int64_t>& values, std::size_t dimension,
                                      std::size_t rank) const {
@@ -202,9 +203,9 @@ class SymbolicMeta {
     return true;
   }
 
-  /// Returns the size that follows from the definition of the operator or, if there is none, the
-  /// size from an earlier call of `infer_tensor_meta`. Returns nullopt if neither is an expression
-  /// that agrees with all runs.
+  /// Returns the first of these sizes that agrees with all runs: the size that follows from the
+  /// definition of the operator; the size from an earlier call of `infer_tensor_meta`, if it is an
+  /// expression. Returns nullopt if there is no such size.
   std::optional<Size> defined_size(const std::string& name, std::size_t dimension,
                                    const std::vector<int64_t>& values,
                                    const ShapeFunctionResult& known) const {
@@ -215,7 +216,8 @@ class SymbolicMeta {
       return std::nullopt;
     }
     const auto& size = meta->second.sizes[dimension];
-    // Unbacked symbols get new names in each call.
+    // Each call of `infer_tensor_meta` makes new unbacked symbols, so an earlier size that contains
+    // an unbacked symbol cannot be used.
     if (size.expression.empty() || is_unknown(size) || is_unbacked(size.expression)) {
       return std::nullopt;
     }
@@ -264,8 +266,8 @@ class SymbolicMeta {
     if (found && (!size.depends_on_inputs || is_unbacked(found->expression))) return found;
     if (unknown_dimensions_ == UnknownDimensions::placeholder) {
       if (!found) return std::nullopt;
-      // This size, and later sizes that are computed from this size, would be mistaken for sizes
-      // that do not depend on values.
+      // Without this error, this size, and later sizes that are computed from this size, would be
+      // mistaken for sizes that do not depend on values.
       throw std::runtime_error(fmt::format(
           "traced tensor '{}': the size {} depends on the values of the inputs, but was the same "
           "for all values that the exporter tried; pass example inputs for which a change of the "

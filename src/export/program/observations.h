@@ -26,7 +26,8 @@ struct Observation {
   std::vector<std::vector<int64_t>> strides;  // strides, then the storage offset, in each run
 };
 
-/// Thrown if a program throws. `inputs` are the inputs of the program.
+/// Error if a program rejects its inputs, that is, throws c10::Error. `inputs`: the rejected
+/// inputs.
 struct RejectedInputs : std::runtime_error {
   RejectedInputs(const std::string& message, const std::vector<torch::Tensor>& rejected)
       : std::runtime_error(message), inputs(rejected) {}

@@ -21,8 +21,8 @@ struct SampledDimension {
   int64_t example = 0;         // size in the example inputs
   std::vector<int64_t> sizes;  // sizes near the minimum of the range
   /// The sizes from 2 to 2^20 that `trial_sizes` returns for the constants
-  /// `TracedProgram::integers`. If there are more than 100 such sizes, some of the random sizes are
-  /// omitted.
+  /// `TracedProgram::integers`. If there are more than 100 such sizes, some sizes of
+  /// `TrialSizes::others` are omitted.
   std::vector<int64_t> far;
 };
 
@@ -42,22 +42,23 @@ ATTEND_API std::vector<SampledDimension> sampled_dimensions(
 /// coefficients of polynomials of degree 3.
 ATTEND_API std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
-/// Returns runs in which one dimension has a size from its list `SampledDimension::far`. There are
-/// two runs for each such size. In the first run, all other dimensions have their first size from
-/// `SampledDimension::sizes`. In the second run, they have their second size. If there is only one
-/// dimension, there is one run for each size. If there are several dimensions, there is also a run
-/// in which each dimension has the largest size from its list `far`. If the sizes in the ranges of
-/// all dimensions have at most 64 combinations, the last runs are all combinations in which no
-/// dimension has size 1. `runs`: the result of `runs_of`.
+/// Returns runs in which one dimension has a size from its list `SampledDimension::far`. If there
+/// is only one dimension, there is one run for each such size. If there are several dimensions,
+/// there are two runs for each such size. In the first run, all other dimensions have their first
+/// size from `SampledDimension::sizes`. In the second run, they have their second size. After these
+/// runs, there is a run in which each dimension has the largest size from its list `far`. If the
+/// sizes in the ranges of all dimensions have at most 64 combinations, the last runs are all
+/// combinations in which no dimension has size 1. `runs`: the result of `runs_of`.
 ATTEND_API std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
                                         const std::vector<Run>& runs);
 
-/// Returns runs in which one dimension at a time has size 1, then a run in which all dimensions
-/// have size 1. A dimension has size 1 only if its range contains 1. The other dimensions have the
-/// same sizes as in `runs[1]`, where `runs` is the result of `runs_of`. If the sizes in the ranges
+/// For each dimension whose range contains 1, returns a run in which this dimension has size 1. If
+/// there are several such dimensions, the next run is one in which all of them have size 1. In
+/// these runs, the other dimensions have the same sizes as in `runs[1]`. If the sizes in the ranges
 /// of all dimensions have at most 64 combinations, the last runs are all combinations in which at
 /// least one dimension has size 1. Size 1 is special: squeeze removes dimensions of size 1, more
-/// tensors are contiguous, and the stride of a dimension of size 1 is arbitrary.
+/// tensors are contiguous, and the stride of a dimension of size 1 is arbitrary. `runs`: the result
+/// of `runs_of`.
 ATTEND_API std::vector<Run> runs_with_ones(const std::vector<SampledDimension>& dimensions,
                                            const std::vector<Run>& runs);
 

@@ -61,8 +61,8 @@ class ShapeFunction {
   }
 
  private:
-  /// The size is max(0, end - start), after `start` and `end` are clamped to the dimension. This
-  /// number is divided by `step` and rounded up.
+  /// `start` and `end` are clamped to the dimension. The size is then max(0, end - start) / step,
+  /// rounded up.
   void slice() {
     const auto& self = sizes_of("self");
     const auto dimension = dim(self, "dim");
@@ -200,8 +200,9 @@ class ShapeFunction {
                                                         static_cast<int64_t>(sizes.size())));
   }
 
-  /// Returns an element of a list. A list of one element is used for all dimensions. Returns
-  /// `otherwise` if the node has no such argument or the list is empty.
+  /// Returns element `index` of the list that is given for `argument`. If the list has only one
+  /// element, returns this element for every index. Returns `otherwise` if the node does not have
+  /// the argument or the list is empty.
   int64_t entry(std::string_view argument, std::size_t index, int64_t otherwise) const {
     const auto* list = find_argument<Ints>(node_, argument);
     if (list == nullptr || list->empty()) return otherwise;

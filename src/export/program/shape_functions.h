@@ -15,10 +15,11 @@ using ShapeFunctionResult = std::map<std::pair<std::string, std::size_t>, Size>;
 
 /// Computes sizes of a node's outputs from the definition of the operator: slice, `unfold`,
 /// `tensor_split`, `chunk`, convolution and pooling. Returns only sizes whose expressions contain
-/// FloorDiv, Min or Max, because `SymbolicShapes` is not reliable for them: it derives expressions
-/// from the sizes in some runs, and their constants may be wrong at other sizes. The other sizes
-/// are left to `SymbolicShapes`. Returns {} if the size of an input is unknown. The sizes of the
-/// inputs must be in `program.tensors` and `program.sym_ints`.
+/// FloorDiv, Min or Max. `SymbolicShapes` is not reliable for such sizes: it derives an expression
+/// from the sizes in some runs, and a constant in the expression may be wrong for the sizes in
+/// other runs. Sizes with other expressions are left to `SymbolicShapes`. Returns {} if the size of
+/// an input is unknown. The sizes of the inputs must be in `program.tensors` and
+/// `program.sym_ints`.
 ATTEND_API ShapeFunctionResult shape_function(const Node& node, const ExportedProgram& program);
 
 }  // namespace attend::program

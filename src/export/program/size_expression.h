@@ -38,8 +38,9 @@ ATTEND_API int64_t evaluate(const Size& size, const std::map<std::string, int64_
 ATTEND_API std::pair<int64_t, int64_t> bounds_of(const Size& size,
                                                  const std::map<std::string, Range>& ranges);
 
-/// Functions of sizes. The result has an expression unless all arguments are integers. Integers are
-/// combined: the result of floor_div(floor_div(s0, 2) + 1, 3) is FloorDiv(Add(2, s0), 6).
+/// Functions of sizes. If all arguments are integers, the result is an integer without an
+/// expression. The integers in expressions are combined: the result of
+/// floor_div(floor_div(s0, 2) + 1, 3) is FloorDiv(Add(2, s0), 6).
 ATTEND_API Size operator+(const Size& a, const Size& b);
 ATTEND_API Size operator-(const Size& a, const Size& b);
 ATTEND_API Size operator*(const Size& a, const Size& b);

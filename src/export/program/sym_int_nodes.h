@@ -11,8 +11,8 @@ namespace attend::program {
 /// Returns `base`, or if a tensor or SymInt already has this name, `base` with a number appended.
 std::string unique_name(const ExportedProgram& program, const std::string& base);
 
-/// Appends nodes to a list of nodes. The new nodes compute SymInts. Keeps references to the
-/// arguments.
+/// Appends nodes to a list of nodes. The new nodes compute SymInts. The object keeps references to
+/// the program and to the list.
 class SymIntNodes {
  public:
   SymIntNodes(ExportedProgram& program, std::vector<Node>& nodes)
@@ -22,8 +22,8 @@ class SymIntNodes {
   /// in the metadata.
   SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size);
 
-  /// Each function adds a node that computes a function of `a` and `b`. `b` is a SymInt or an
-  /// integer.
+  /// Each of these functions adds a node that computes a SymInt from `a` and `b`, and returns the
+  /// name of the new SymInt. `b` is a SymInt or an integer.
   SymbolName sum(const SymbolName& a, const Argument& b);
   SymbolName product(const SymbolName& a, const Argument& b);
   SymbolName quotient(const SymbolName& a, int64_t b);  // rounded down

@@ -38,9 +38,10 @@ constexpr std::size_t kNumRecent = 8;
 /// convolutions; 64 is enough for convolutions that divide images into patches.
 constexpr int64_t kMaxDivisor = 64;
 constexpr int64_t kMaxFactor = 4;
-/// A clamped polynomial of one variable must agree with at least kMinValuesOfLine different values
-/// that are not clamped. A quotient that is clamped, or is multiplied by a number, must agree with
-/// at least kMinValuesOfQuotient different values, since many such quotients agree with 2 values.
+/// A clamped polynomial of one variable is tried only if the size has at least kMinValuesOfLine
+/// different values that are not clamped. This limit does not apply to `find_step`. A quotient that
+/// is clamped, or is multiplied by a number, is tried only if the size has at least
+/// kMinValuesOfQuotient such values: many such quotients agree with 2 values.
 constexpr std::size_t kMinValuesOfLine = 2;
 constexpr std::size_t kMinValuesOfQuotient = 3;
 
@@ -155,8 +156,9 @@ struct WantedSize {
   Indices between;  // runs in which the size is not clamped
 };
 
-/// Returns the linear combination of `products` with integer coefficients that equals `values` in
-/// the runs with the indices `runs`, or nullopt if there is none.
+/// Returns the linear combination of `products` that equals `values` in the runs with the indices
+/// `runs`. The coefficients are integers. Returns nullopt if there is no such combination, or if
+/// the runs do not determine the coefficients.
 std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunValues& values,
                               const Indices& runs) {
   std::vector<double> numbers;
@@ -180,9 +182,9 @@ std::optional<Polynomial> fit(const std::vector<Monomial>& products, const RunVa
   return polynomial;
 }
 
-/// Returns the product of at most kMaxDegree variables and an integer that equals `values` in every
-/// run, or nullopt if there is none. Strides are such products. A product is found even if the runs
-/// are too few or too similar to determine the coefficients of a polynomial.
+/// Returns an integer multiplied by at most kMaxDegree variables. This product equals `values` in
+/// every run. Returns nullopt if there is no such product. Strides are such products. A product is
+/// found even if the runs are too few or too similar to determine the coefficients of a polynomial.
 std::optional<Polynomial> find_product(const Variables& variables, const RunValues& values) {
   if (variables.empty()) return std::nullopt;
   for (const auto& product : monomials(variables, kMaxDegree)) {
@@ -247,8 +249,9 @@ std::optional<Polynomial> find_line(const Variable& variable, const WantedSize& 
   return line;
 }
 
-/// Returns slope * quotient + begin, where the quotient is a floor division of the variable, or
-/// nullopt if no such expression equals the target.
+/// Returns slope * quotient + begin. The quotient is floor((factor * variable + added) / divisor),
+/// and `begin` is an integer from 0 to slope - 1. Returns nullopt if no such expression equals the
+/// target.
 std::optional<Polynomial> find_quotient(const Variable& variable, const WantedSize& target,
                                         int64_t slope) {
   const auto x = select(variable.values, target.between);
@@ -293,8 +296,10 @@ std::size_t num_values(const WantedSize& target) {
   return std::set<int64_t>(values.begin(), values.end()).size();
 }
 
-/// Returns slope * quotient + begin, where the quotient is a floor division of one of the
-/// variables, or nullopt if no such expression equals the target.
+/// Calls the overload above for each variable: first with slope 1, then with the result of
+/// `step_of` as slope. Returns the first expression that is found, or nullopt. If the target has
+/// fewer than kMinValuesOfQuotient different values, only slope 1 is tried, and nothing is tried if
+/// the target is clamped.
 std::optional<Polynomial> find_quotient(const Variables& variables, const WantedSize& target) {
   const auto step = step_of(select(target.values, target.between));
   const bool has_few = num_values(target) < kMinValuesOfQuotient;

@@ -16,11 +16,11 @@ constexpr std::string_view kAten = "aten::";
 
 /// ATen operators that torch.export or `export_pt2` may write into programs. Operators that
 /// LibTorch tags as core or pointwise are missing here, because `names_in_list` adds them. The list
-/// omits operators that are unsafe for untrusted programs or not needed: operators that change the
-/// memory of a tensor (set_, resize_, _reshape_alias), use indices without checking them (ctc_loss,
-/// lu_unpack, linalg_lu_solve, segment_reduce), make sparse or quantized tensors, compute
-/// gradients, or belong to one backend (cudnn, mkldnn). The names with "unsafe" are unsafe for
-/// autograd only.
+/// omits operators that are unsafe for untrusted programs or not needed: operators that replace or
+/// resize the memory of a tensor (set_, resize_), use sizes or indices without checking them
+/// (_reshape_alias, ctc_loss, lu_unpack, linalg_lu_solve, segment_reduce), make sparse or quantized
+/// tensors, compute gradients, or belong to one backend (cudnn, mkldnn). The names with "unsafe"
+/// are unsafe for autograd only.
 constexpr std::string_view kNames =
     "__and__ __iand__ __ior__ __irshift__ __or__ _assert_async _assert_scalar "
     "_assert_tensor_metadata _conj _convolution _convolution_mode "

@@ -9,12 +9,12 @@
 
 namespace attend::program {
 
-/// Operators that a program may call in addition to the ATen operators that are always allowed.
-/// Always allowed are the ATen operators that LibTorch tags as core or pointwise, their in-place
-/// variants, and a list of names in allowed_operators.cpp. Exceptions are aten::resize, and
-/// overloads that write their result to an argument, such as add.out. The always allowed operators
-/// only compute tensors from tensors. They check their arguments, except for the recurrent layers
-/// on the CPU.
+/// Operators that a program may call in addition to the always allowed operators. The always
+/// allowed operators are the ATen operators that LibTorch tags as core or pointwise, the ATen
+/// operators that allowed_operators.cpp lists by name, and the in-place variants of both.
+/// aten::resize and overloads that write their result to an argument, such as add.out, are not
+/// among them. The always allowed operators only compute tensors from tensors. They check their
+/// arguments, except for the recurrent layers on the CPU.
 struct AllowedOperators {
   std::set<std::string> namespaces = {};  ///< all operators of these namespaces are allowed
   std::set<std::string> names = {};       ///< names of operators: "aten::ctc_loss"

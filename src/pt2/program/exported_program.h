@@ -34,9 +34,9 @@ struct TensorMeta {
   bool requires_grad = false;
   Device device;
   int64_t layout = 0;  ///< value of the schema's enum Layout
-  /// This field is not in the schema. True if the tensor is contiguous in all runs of the exporter,
-  /// false if it is non-contiguous in all of these runs. Nullopt if the runs differ, or if it is
-  /// unknown whether the tensor is contiguous.
+  /// This field is not in the schema. The exporter runs the program several times. The field is
+  /// true if the tensor is contiguous in all of these runs, and false if it is contiguous in none.
+  /// The field is nullopt if the runs differ, or if it is unknown whether the tensor is contiguous.
   std::optional<bool> is_contiguous = {};
 };
 

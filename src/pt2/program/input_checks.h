@@ -30,7 +30,7 @@ class ATTEND_API InputChecks {
   void check(const std::vector<torch::Tensor>& inputs) const;
 
  private:
-  /// Expected value of a dimension or SymInt.
+  /// Expected size of a dimension, or expected value of a SymInt.
   struct Expected {
     std::optional<int64_t> fixed;
     std::optional<std::string> symbol;  // `fixed` and `symbol` are not set for derived sizes

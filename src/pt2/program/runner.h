@@ -20,8 +20,8 @@ namespace attend::program {
 class ATTEND_API Runner {
  public:
   /// `weights` contains the parameters, buffers and constants by `Input::target`. Throws InputError
-  /// if the program is invalid or calls an operator that is not allowed. The message names the
-  /// node.
+  /// if a weight is missing, or if the program is invalid or calls an operator that is not allowed.
+  /// For an error in a node, the message names the node's target.
   Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
          torch::Device device, const AllowedOperators& allowed);
   ~Runner();

@@ -44,8 +44,8 @@ inline std::string key_of(std::string_view target) {
   return std::string(target.starts_with(kPrefix) ? target.substr(kPrefix.size()) : "");
 }
 
-/// Returns the target of the operator with the given name, such as "aten::add", and the given
-/// overload in the dispatcher.
+/// Returns the target of an operator. The arguments are the operator's name and overload in the
+/// dispatcher, such as "aten::add" and "Tensor" for the target "torch.ops.aten.add.Tensor".
 inline std::string target_of(std::string_view qualified_name, std::string_view overload) {
   const auto colons = qualified_name.find("::");
   return fmt::format("{}{}.{}.{}", kOperators, qualified_name.substr(0, colons),

@@ -16,7 +16,7 @@ const std::string kBrackets = "([)]";  // two opening brackets, then their closi
 
 /// Classifies strings of brackets as balanced or unbalanced. Training strings have up to `length`
 /// brackets; validation strings have more, up to 2 * `length`. Half of the strings are balanced. An
-/// unbalanced string is a balanced string in which one bracket is changed or two are swapped.
+/// unbalanced string is made from a balanced string: one bracket is changed, or two are swapped.
 class BalancedBracketsTask : public ExampleTask {
  public:
   static Recipe defaults() {

@@ -10,7 +10,7 @@ class LetterTask : public QuestionTask {
  public:
   explicit LetterTask(const Recipe& recipe);
 
-  /// Default recipe: up to 12 letters of the whole alphabet.
+  /// Default recipe: strings of up to 12 letters, drawn from the whole alphabet.
   static Recipe defaults();
 
  protected:

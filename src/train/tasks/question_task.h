@@ -9,8 +9,8 @@ namespace attend::train {
 /// question "cab=" is followed by the answer "abc.". A subclass overrides `draw`.
 class QuestionTask : public ExampleTask {
  public:
-  /// `characters` is the alphabet, `max_length` the maximum number of tokens of question and answer
-  /// together. Throws InputError if the recipe's max_seq_len is smaller than `max_length`.
+  /// `characters` is the alphabet. A question and its answer together have at most `max_length`
+  /// tokens. Throws InputError if the recipe's max_seq_len is smaller than `max_length`.
   QuestionTask(const Recipe& recipe, const std::string& characters, int64_t max_length);
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }

@@ -16,8 +16,9 @@ std::string read_text_of(const Recipe& recipe) {
   return read_text(recipe.text);
 }
 
-/// Returns the first complete line of a text; the text may begin in the middle of a line. Returns
-/// the whole text if it has no complete line.
+/// Returns the first complete, non-empty line after the first newline of a text. Skips the part
+/// before this newline, since the text may begin in the middle of a line. Returns the whole text if
+/// there is no such line.
 std::string first_line(const std::string& text) {
   const auto begin = text.find_first_not_of('\n', text.find('\n'));
   const auto end = text.find('\n', begin);

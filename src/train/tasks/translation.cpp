@@ -86,7 +86,7 @@ class TranslationTask : public ExampleTask {
   }
 
  private:
-  // Two phrases of four words, verb, "ne" and "pa", and the end token.
+  // Number of tokens of two phrases with four words each, the verb, "ne", "pa" and the end token.
   static constexpr int64_t kMaxLength = 2 * 4 + 3 + 1;
 
   template <typename List>
@@ -94,7 +94,8 @@ class TranslationTask : public ExampleTask {
     return list[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(list.size())))];
   }
 
-  /// Returns a random noun phrase and its translation: an article, up to two adjectives and a noun.
+  /// Returns a random noun phrase and its translation. The phrase consists of an article, up to two
+  /// adjectives and a noun.
   static Example phrase(Sampler& sampler) {
     const auto& noun = pick(kNouns, sampler);
     Example example{"the", fmt::format("l{} {}", noun.gender, noun.toy)};

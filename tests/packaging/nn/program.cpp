@@ -1,5 +1,5 @@
-// Uses attend::nn and `using namespace torch::nn`. Names that exist in both are qualified, as
-// README.md says.
+// Uses the library attend::nn, with using-directives for the namespaces torch::nn and attend. Names
+// that exist in both namespaces are qualified, as README.md says.
 #include <attend/nn.h>
 
 #include <torch/torch.h>
