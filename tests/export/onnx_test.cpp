@@ -247,9 +247,8 @@ TEST(Onnx, RejectsMutationsOfViewsThatAreCopiesAtOtherSizes) {
   const TemporaryDirectory directory;
   const auto expect_error =
       [&](const std::function<torch::Tensor(const torch::Tensor&)>& function) {
-        EXPECT_THAT(
-            [&] { export_function(function, directory / "m"); },
-            throws<std::runtime_error>("aten::add_ mutated the memory of a tensor"));
+        EXPECT_THAT([&] { export_function(function, directory / "m"); },
+                    throws<std::runtime_error>("aten::add_ mutated the memory of a tensor"));
       };
   expect_error([](const torch::Tensor& x) {
     const auto transposed = (x * 1).transpose(0, 1);
