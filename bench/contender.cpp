@@ -3,11 +3,13 @@
 //     bench_contender FOLDER
 //
 // FOLDER/row.json describes what is measured. The program prints one line of JSON with values that
-// the peers must also get. Then it reads numbers from standard input, one per line. For each number
-// N, it runs N units of work and prints the seconds that they took.
+// the peers must also get, and with the floating point operations of a unit of work. Then it reads
+// numbers from standard input, one per line. For each number N, it runs N units of work and prints
+// the seconds that they took.
 #include "attend/export/onnx.h"
 #include "attend/io/safetensors.h"
 #include "attend/models/generation.h"
+#include "attend/ops/flop_counter.h"
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
@@ -16,7 +18,9 @@
 #include <nlohmann/json.hpp>
 #include <torch/utils.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -32,8 +36,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Prints `values`, then runs `unit` as often as each line of standard input says.
-void serve(const nlohmann::json& values, const std::function<void()>& unit) {
+/// Prints `values` and the floating point operations of `unit`. Then runs `unit` as often as each
+/// line of standard input says.
+void serve(Row values, const std::function<void()>& unit) {
+  {
+    const FlopCounter counter;
+    unit();
+    values["flops"] = counter.flops();
+  }
   std::cout << values << std::endl;
   for (int64_t units = 0; std::cin >> units;) {
     const auto start = Clock::now();
@@ -101,6 +111,11 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
     first_steps.run(
         {.observers = {&losses}, .stop_requested = [&] { return losses.losses.size() == 3; }});
   }
+  const FlopCounter counter;
+  objective->training_loss(objective->batches.front());
+  // The backward pass computes two products for each product of the forward pass.
+  const auto flops = 3 * counter.flops();
+
   std::map<std::string, torch::Tensor> batches;
   for (std::size_t i = 0; i < objective->batches.size(); ++i) {
     const auto& tensors = objective->batches[i].tensors;
@@ -113,7 +128,7 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
   train::Trainer trainer(objective, recipe.training);
   int64_t left = 0;
   auto start = Clock::now();
-  std::cout << Row{{"losses", losses.losses}} << std::endl;
+  std::cout << Row{{"losses", losses.losses}, {"flops", flops}} << std::endl;
   if (!(std::cin >> left)) return;
   start = Clock::now();
   trainer.run({.stop_requested = [&] {
@@ -153,13 +168,45 @@ void decode(const Row& row, const std::filesystem::path& folder) {
                                                     .activation = Activation::gelu_tanh}});
   load_state_dict(model, load_safetensors(folder / "model.safetensors").tensors);
   model->eval();
+  int64_t bytes = 0;
+  for (const auto& parameter : model->parameters())
+    bytes += static_cast<int64_t>(parameter.nbytes());
   const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
   const GenerationOptions options{.max_new_tokens = row.at("new_tokens"),
                                   .sampling = {.temperature = 0.0}};
   const auto generate_all = [&] { return generate_batch(model, prompts, options); };
   std::vector<std::vector<int64_t>> tokens;
   for (const auto& sequence : generate_all()) tokens.push_back(sequence.tokens);
-  serve({{"tokens", tokens}}, [&] { generate_all(); });
+  serve({{"tokens", tokens}, {"weight_bytes", bytes}}, [&] { generate_all(); });
+}
+
+double fastest_seconds(const std::function<void()>& work) {
+  work();
+  double fastest = INFINITY;
+  for (int i = 0; i < 20; ++i) {
+    const auto start = Clock::now();
+    work();
+    fastest = std::min(fastest, seconds_since(start));
+  }
+  return fastest;
+}
+
+/// Prints the speed of matrix products, in floating point operations per second, and the speed of
+/// reading memory, in bytes per second.
+void print_limits() {
+  const torch::NoGradGuard no_grad;
+  const int64_t n = 1024;
+  const auto product_speed = [&](torch::Dtype dtype) {
+    const auto a = torch::randn({n, n}).to(dtype);
+    const auto b = torch::randn({n, n}).to(dtype);
+    return 2.0 * static_cast<double>(n * n * n) / fastest_seconds([&] { torch::mm(a, b); });
+  };
+  const auto memory = torch::ones({int64_t{1} << 26});  // 256 MiB
+  const auto read = static_cast<double>(memory.nbytes()) / fastest_seconds([&] { memory.sum(); });
+  std::cout << Row{{"fp32_flops", product_speed(torch::kFloat)},
+                   {"bf16_flops", product_speed(torch::kBFloat16)},
+                   {"read_bytes", read}}
+            << std::endl;
 }
 
 void run(const std::filesystem::path& folder) {

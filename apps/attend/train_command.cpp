@@ -76,7 +76,7 @@ class Training {
 
   void print_header() {
     for (const auto& damage : run_.damaged()) {
-      write_error(fmt::format("attend: damaged checkpoint, using the previous one: {}\n", damage));
+      write_error(fmt::format("attend: skipped a damaged checkpoint: {}\n", damage));
     }
     const auto& recipe = run_.recipe();
     const auto step = run_.resumed_state().step;

@@ -50,16 +50,15 @@ double largest_finite(const torch::Tensor& tensor) {
 }  // namespace
 
 double compare(const torch::Tensor& found, const torch::Tensor& expected, double tolerance,
-               const std::string& inputs) {
+               const std::string& beginning) {
   if (found.sizes() != expected.sizes()) {
-    throw std::runtime_error(
-        fmt::format("for {}, the exported program returns shape {}, expected the module's shape {}",
-                    inputs, shape_text(found), shape_text(expected)));
+    throw std::runtime_error(fmt::format("{} shape {}, expected the module's shape {}", beginning,
+                                         shape_text(found), shape_text(expected)));
   }
   if (found.scalar_type() != expected.scalar_type()) {
-    throw std::runtime_error(fmt::format(
-        "for {}, the exported program returns dtype {}, expected the module's dtype {}", inputs,
-        c10::toString(found.scalar_type()), c10::toString(expected.scalar_type())));
+    throw std::runtime_error(fmt::format("{} dtype {}, expected the module's dtype {}", beginning,
+                                         c10::toString(found.scalar_type()),
+                                         c10::toString(expected.scalar_type())));
   }
   const bool is_integral = c10::isIntegralType(expected.scalar_type(), /*includeBool=*/true);
   const auto largest = is_integral ? 0.0 : largest_finite(expected);
@@ -78,14 +77,14 @@ double compare(const torch::Tensor& found, const torch::Tensor& expected, double
     if (!within.all().item<bool>()) {
       const auto wrong = difference.masked_fill(within, -1.0).argmax();
       if (is_integral) {
-        throw std::runtime_error(fmt::format(
-            "for {}, the exported program returns {}, expected the module's value {}", inputs,
-            some.flatten()[wrong].item<int64_t>(), exact.flatten()[wrong].item<int64_t>()));
+        throw std::runtime_error(fmt::format("{} {}, expected the module's value {}", beginning,
+                                             some.flatten()[wrong].item<int64_t>(),
+                                             exact.flatten()[wrong].item<int64_t>()));
       }
       throw std::runtime_error(fmt::format(
-          "for {}, the exported program returns {:.6g}, expected the module's value {:.6g} to "
+          "{} {:.6g}, expected the module's value {:.6g} to "
           "within {:.3g} (ExportOptions::tolerance is {:.3g})",
-          inputs, y.flatten()[wrong].item<double>(), e.flatten()[wrong].item<double>(),
+          beginning, y.flatten()[wrong].item<double>(), e.flatten()[wrong].item<double>(),
           allowed.flatten()[wrong].item<double>(), tolerance));
     }
     max_difference = std::max(max_difference, difference.max().item<double>());

@@ -12,9 +12,10 @@ namespace attend {
 /// and dtypes are equal and |found - expected| <= tolerance * min(1 + |expected|, largest) for each
 /// element, where `largest` is the largest absolute value of the finite elements of the tensor
 /// `expected`. Integers and Booleans must be equal. Equal infinities and two NaNs count as equal.
-/// `inputs`: description of the module's inputs for the message. The comparison needs little memory
+/// `beginning`: the beginning of the message, such as "for x, the exported program returns"; the
+/// message continues with what was found and what was expected. The comparison needs little memory
 /// in addition to the tensors.
 ATTEND_API double compare(const torch::Tensor& found, const torch::Tensor& expected,
-                          double tolerance, const std::string& inputs);
+                          double tolerance, const std::string& beginning);
 
 }  // namespace attend

@@ -28,9 +28,9 @@ class ATTEND_API ExportGuard {
   ExportGuard(const ExportGuard&) = delete;
   ExportGuard& operator=(const ExportGuard&) = delete;
 
-  /// Adds a constant of the traced graph, such as a tensor that is neither an input, a parameter
-  /// nor a buffer. `restore` checks that forward did not mutate it. Ignores `tensor` if it is a
-  /// buffer.
+  /// Adds a tensor that the traced graph contains as a constant. `restore` throws if forward
+  /// mutated it. Does nothing if `tensor` is a buffer of the module, since forward may mutate
+  /// buffers.
   void add_constant(const torch::Tensor& tensor);
 
   /// Restores buffers and parameters to their values before the export. Throws std::runtime_error

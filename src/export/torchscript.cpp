@@ -124,7 +124,7 @@ double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Dev
   double largest = 0.0;
   for (std::size_t i = 0; i < found.size(); ++i) {
     largest = std::max(largest, compare(found[i], expected[i], tolerance,
-                                        fmt::format("the call of method '{}'", call.method)));
+                                        fmt::format("method '{}' returns", call.method)));
   }
   return largest;
 }

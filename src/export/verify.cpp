@@ -309,11 +309,13 @@ class Verification {
     const auto tolerance = subject_.options.tolerance;
     for (std::size_t i = 0; i < found.size(); ++i) {
       report_.max_abs_diff =
-          std::max(report_.max_abs_diff, compare(found[i], expected[i], tolerance, shapes));
+          std::max(report_.max_abs_diff,
+                   compare(found[i], expected[i], tolerance,
+                           fmt::format("for {}, the exported program returns", shapes)));
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) {  // forward may mutate its inputs
       compare(copies[i], mutated[i], tolerance,
-              fmt::format("input {}, mutated by a call with {}", i, shapes));
+              fmt::format("for {}, the exported program changes input {} in place to", shapes, i));
     }
   }
 

@@ -21,7 +21,7 @@ torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& option
     case PositionEmbedding::sinusoidal:
       return torch::nn::AnyModule(SinusoidalPositions(options.embed_dim()));
   }
-  TORCH_CHECK_VALUE(false, "unknown positions ", static_cast<int>(options.positions()));
+  TORCH_CHECK_VALUE(false, "unknown position embedding ", static_cast<int>(options.positions()));
 }
 
 /// Throws c10::ValueError unless all numbers are in [0, size). Checks nothing in a trace. Checks

@@ -94,7 +94,7 @@ class Checkpoints(RunsTest):
                 if damage == "missing":
                     file.unlink()
                 resumed = self.train("--resume", run)
-                warning = f"attend: damaged checkpoint, using the previous one: {file.parent}"
+                warning = f"attend: skipped a damaged checkpoint: {file.parent}"
                 self.assertTrue(resumed.stderr.startswith(warning), resumed.stderr)
                 self.assertIn("from step 20", resumed.stdout)
                 self.same_result(run, self.whole, f"{name} {damage} at {place}, seed {SEED}")

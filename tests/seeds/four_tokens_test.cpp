@@ -26,7 +26,8 @@ struct FourTokens : testing::Test {
   torch::Tensor value = four_tokens::value();
 
   /// Error bound of a score. Rounding the key changes the score by at most kRounding times the sum
-  /// of the magnitudes of the query, and vice versa. The printed score is rounded, too (+ 1).
+  /// of the magnitudes of the query. Rounding the query changes it by at most kRounding times the
+  /// sum of the magnitudes of the key. The printed score is itself rounded, which adds kRounding.
   double score_tolerance() const {
     const double sums =
         query.abs().sum(-1).max().item<double>() + key.abs().sum(-1).max().item<double>();

@@ -43,9 +43,9 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
 ///   tokens. Uses a key-value cache. If the context exceeds max_seq_len, the oldest tokens are
-///   dropped, as in `attend::generate`. Exception: if sliding windows let `attend::generate` exceed
-///   max_seq_len without dropping tokens, this method drops no tokens either. Its cache then grows
-///   with each token.
+///   dropped, unless the sliding windows make this unnecessary (the same rule as in
+///   `attend::generate`). If no tokens are dropped, the cache of this method grows with each token,
+///   whereas the cache of `attend::generate` overwrites old tokens.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits (B, T, V) of `tokens` (B, T) and the updated cache.
 ///   `past` (L, 2, B, G, S, D) is the cache: the keys and values of the S tokens before `tokens` in

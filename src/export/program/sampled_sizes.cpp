@@ -16,9 +16,9 @@
 namespace attend::program {
 namespace {
 
-/// `sizes_to_try` returns the smallest size plus each of these numbers. Sizes that are close to
-/// each other detect floor divisions with small divisors. Sizes that are far from each other detect
-/// floor divisions with large divisors.
+/// `sizes_to_try` adds each of these numbers to its first size. Sizes that are close to each other
+/// show whether an output size is a floor division with a small divisor. Sizes that are far from
+/// each other show floor divisions with large divisors.
 constexpr std::array<int64_t, 10> kOffsets{0, 1, 2, 3, 5, 8, 13, 21, 34, 55};
 
 std::vector<int64_t> sizes_to_try(const Range& range) {

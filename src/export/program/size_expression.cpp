@@ -86,8 +86,9 @@ Size call(const char* function, const Size& a, const Size& b, int64_t value) {
   return {value, fmt::format("{}({}, {})", function, text_of(a), text_of(b))};
 }
 
-/// Returns the arguments of a function, such as {"Integer(1)", "Symbol('s0', ...)"} for
-/// "Add(Integer(1), Symbol('s0', ...))". Returns {} for other functions.
+/// Returns the arguments if `expression` is a call of `function`, otherwise {}. For example,
+/// returns
+/// {"Integer(1)", "Symbol('s0', ...)"} for "Add(Integer(1), Symbol('s0', ...))" and "Add".
 std::vector<std::string> arguments_of(const std::string& expression, const std::string& function) {
   if (!expression.starts_with(function + "(")) return {};
   std::vector<std::string> arguments(1);
