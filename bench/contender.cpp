@@ -216,8 +216,9 @@ void run(const std::filesystem::path& folder) {
   if (kind == "train") return train_model(row, folder);
   if (kind == "encode") return encode(row, folder);
   if (kind == "decode") return decode(row, folder);
+  if (kind == "limits") return print_limits();
   throw std::runtime_error("row.json has the kind '" + kind +
-                           "', expected train, encode or decode");
+                           "', expected train, encode, decode or limits");
 }
 
 }  // namespace
