@@ -1,4 +1,4 @@
-// The side of attend in the comparisons of scripts/bench:
+// Runs attend for scripts/bench, which compares attend with other libraries (the peers):
 //
 //     bench_contender FOLDER
 //
@@ -36,8 +36,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Prints `values` and the floating point operations of `unit`. Then runs `unit` as often as each
-/// line of standard input says.
+/// Prints `values` and the number of floating point operations of `unit`. Then, for each number N
+/// in standard input, runs `unit` N times and prints the seconds that these runs took.
 void serve(Row values, const std::function<void()>& unit) {
   {
     const FlopCounter counter;
@@ -56,7 +56,8 @@ void save_tensors(const std::filesystem::path& path, std::map<std::string, torch
   save_safetensors(path, {.tensors = std::move(tensors), .metadata = {}});
 }
 
-/// Trains on a task and keeps the first batches, with which the peers repeat the first steps.
+/// Trains on a task and keeps the first 3 batches. The peers repeat the first 3 training steps with
+/// these batches.
 class RecordBatches : public train::TaskObjective {
  public:
   using TaskObjective::TaskObjective;
@@ -99,7 +100,8 @@ train::Recipe recipe_of(const Row& row, const std::filesystem::path& folder) {
   return recipe;
 }
 
-/// Unit: a step of the trainer. Value: the losses of the first 3 steps.
+/// The unit of work is a step of the trainer. The peers must get the same losses in the first 3
+/// steps.
 void train_model(const Row& row, const std::filesystem::path& folder) {
   auto recipe = recipe_of(row, folder);
   const auto setup = train::make_training_setup(recipe);
@@ -113,7 +115,7 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
   }
   const FlopCounter counter;
   objective->training_loss(objective->batches.front());
-  // The backward pass computes two products for each product of the forward pass.
+  // The backward pass computes two matrix products for each matrix product of the forward pass.
   const auto flops = 3 * counter.flops();
 
   std::map<std::string, torch::Tensor> batches;
@@ -140,7 +142,8 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
   }});
 }
 
-/// Unit: a forward pass. Value: some of the outputs.
+/// The unit of work is a forward pass. The peers must get the same first 1,000 elements of the
+/// output.
 void encode(const Row& row, const std::filesystem::path& folder) {
   const int64_t width = row.at("width");
   const torch::NoGradGuard no_grad;
@@ -158,7 +161,8 @@ void encode(const Row& row, const std::filesystem::path& folder) {
         [&] { encoder(x); });
 }
 
-/// Unit: the tokens that greedy decoding appends to the prompts. Value: these tokens.
+/// The unit of work is greedy decoding, which appends tokens to the prompts. The peers must get the
+/// same tokens.
 void decode(const Row& row, const std::filesystem::path& folder) {
   LanguageModel model(LanguageModelConfig{.vocab_size = row.at("vocab"),
                                           .max_seq_len = row.at("max_seq_len"),

@@ -54,8 +54,9 @@ endfunction()
 
 # attend_fmt: fmt for the files of this project. Uses the compiled library, since header-only fmt would
 # be compiled with each source. LibTorch ships headers of another fmt version, so this function writes
-# wrapper headers, which the compiler finds before those of LibTorch (-I). The wrappers mark fmt's headers
-# as system headers, which silences their warnings.
+# wrapper headers. Their folder is passed with -I, so the compiler finds them before LibTorch's headers,
+# whose folder is passed with -isystem. The wrappers mark fmt's headers as system headers, which silences
+# their warnings.
 function(_attend_add_fmt)
   set(folder ${PROJECT_BINARY_DIR}/fmt_headers)
   file(GLOB headers RELATIVE ${ATTEND_fmt_INCLUDE_DIR} ${ATTEND_fmt_INCLUDE_DIR}/fmt/*.h)

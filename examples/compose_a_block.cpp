@@ -13,7 +13,7 @@
 
 namespace {
 
-/// A learned temperature per head: scales the queries.
+/// A hook that multiplies the queries of each head by a learned factor.
 class TemperatureImpl : public torch::nn::Cloneable<TemperatureImpl>, public attend::AttentionHook {
  public:
   explicit TemperatureImpl(int64_t num_heads) : num_heads(num_heads) { reset(); }

@@ -1,5 +1,6 @@
-// Trains a custom module that contains a TransformerBlock, and exports it to TorchScript. Without
-// this library, torch.jit.load (Python) and torch::jit::load (C++) can load the file.
+// Trains a custom module that contains a TransformerBlock, and exports it to TorchScript. Programs
+// that do not use this library can load the file with torch.jit.load (Python) or torch::jit::load
+// (C++).
 #include "attend/export/torchscript.h"
 #include "attend/nn/transformer_block.h"
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Functions shared by the scripts.
 
-# Prints the comment at the top of the script, which is the script's --help text.
+# Prints the comment at the top of the script that calls this function. The comment is its --help text.
 show_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
 
 # step TITLE COMMAND...: prints the title, runs the command, prints its duration.

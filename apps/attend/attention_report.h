@@ -7,9 +7,9 @@
 
 namespace attend::app {
 
-/// Returns a line for each word of `Task::probe_words`. The line lists the other tokens whose
-/// embeddings have the largest cosine similarity to the word's embedding. Empty if the task has no
-/// probe words.
+/// Returns a line for each word of `Task::probe_words`. The line lists the 4 other tokens whose
+/// embeddings have the largest cosine similarity to the word's embedding, and these similarities.
+/// Returns an empty string if the task has no probe words.
 std::string nearest_neighbors(train::Model& model, const train::Task& task);
 
 /// Returns, for each text of `Task::probe_texts`, the predicted next token and the attention

@@ -90,7 +90,7 @@ std::string words_case(const std::string& command, const std::vector<std::string
   return fmt::format("    '{}') echo '{}' ;;\n", command, fmt::join(words, " "));
 }
 
-/// Case branches that complete the values of the flags and of the positional argument of a command.
+/// Case branches for a command. They complete the values of its flags and its positional argument.
 std::string value_cases(const CLI::App& command) {
   std::string text;
   for (const auto* option : command.get_options()) {

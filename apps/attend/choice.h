@@ -10,7 +10,7 @@
 
 namespace attend::app {
 
-/// The names of an enum's values, joined for help texts: "best|last".
+/// The names of an enum's values, separated by "|", for help texts and messages: "best|last".
 template <typename Enum>
 std::string choices() {
   return fmt::format("{}", fmt::join(EnumNames<Enum>::names, "|"));

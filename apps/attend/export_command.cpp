@@ -39,9 +39,9 @@ ExportFormat format_of(const ExportArguments& arguments) {
                   arguments.out, choices<ExportFormat>()));
 }
 
-/// Throws InputError if the output file `arguments.out` has no name, is in a folder that does not
-/// exist, is a file of the run, or already exists. With --overwrite, an output file that already
-/// exists is not an error if it is a regular file.
+/// Throws InputError if `arguments.out` is empty, is in a folder that does not exist, or is a file
+/// of the run. Also throws InputError if this path already exists, unless it is a regular file and
+/// --overwrite is given.
 void check_target(const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };

@@ -8,8 +8,9 @@
 
 namespace attend::app {
 
-/// Formats help texts. Options are listed in groups. An option is shown with its unit, and with its
-/// default in brackets. Lines are wrapped to `width` columns.
+/// Formats help texts. Options are listed in groups. An option is shown with its unit or type, and
+/// with its default in brackets. The descriptions of options and subcommands are wrapped, so that
+/// lines have at most `width` columns.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::size_t width) : width_(width) {}

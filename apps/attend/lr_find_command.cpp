@@ -53,7 +53,7 @@ void print_json(const train::LearningRateSearch& found) {
   fmt::print("{}\n", json.dump());
 }
 
-/// Prints the smoothed loss as a bar chart of at most 25 lines.
+/// Prints the smoothed loss as a bar chart: a header line, and a line for each of at most 25 bars.
 void print_chart(const train::LearningRateSearch& found) {
   constexpr std::size_t kLines = 25;
   constexpr double kWidth = 50.0;

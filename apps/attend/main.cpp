@@ -55,7 +55,7 @@ void check_switches(const CLI::App& app, int argc, char** argv) {
 }
 
 /// Returns the message for a command line error. If a subcommand or flag is unknown, the message
-/// suggests the most similar valid name.
+/// suggests the most similar valid name, unless all valid names are very different.
 std::string explain(const CLI::App& app, const CLI::ParseError& error) {
   std::vector<std::string> commands;
   for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());

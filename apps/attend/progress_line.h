@@ -6,9 +6,9 @@
 
 namespace attend::app {
 
-/// Prints progress to standard error. On a terminal: a progress bar that is rewritten in place, and
-/// a line above it for each evaluation. Otherwise: a plain line for each evaluation, and for a
-/// training step if nothing was printed for 30 seconds.
+/// Prints progress to standard error. If standard error is a terminal, prints a progress bar, which
+/// is rewritten in place, and a line above the bar for each evaluation. Otherwise, prints a line
+/// for each evaluation, and a line for a training step if nothing was printed for 30 seconds.
 class ProgressLine : public train::Observer {
  public:
   /// `best_loss`: the best validation loss so far, if the run was resumed.

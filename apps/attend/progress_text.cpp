@@ -71,7 +71,8 @@ std::vector<Field> fitting(std::vector<Field> fields, std::size_t columns) {
   return fields;
 }
 
-/// " [====>    ]", at most `columns` wide; empty if there is too little room.
+/// Returns a bar such as " [====>    ]" with at most `columns` columns. Returns an empty string if
+/// the shortest bar needs more columns.
 std::string bar(double fraction, std::size_t columns) {
   if (columns < kMinBar + kBarFrame) return {};
   const auto length = std::min(columns - kBarFrame, kMaxBar);

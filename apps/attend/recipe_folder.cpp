@@ -17,8 +17,9 @@ fs::path recipe_folder() {
   if (const char* given = std::getenv("ATTEND_MODELS")) return given;
   std::error_code unknown;
   const auto program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
-  // Installed: the program is in PREFIX/bin, the recipes are in PREFIX/share. In the source tree:
-  // the program is in build/PRESET/bin, the recipes are in models/.
+  // In an installation, the program is in PREFIX/bin, and the recipes are in
+  // PREFIX/share/attend/models. In the source tree, the program is in build/PRESET/bin, and the
+  // recipes are in models.
   const auto installed = program.parent_path() / "share" / "attend" / "models";
   if (fs::is_directory(installed, unknown)) return installed;
   return program.parent_path().parent_path().parent_path() / "models";

@@ -17,7 +17,8 @@ std::vector<std::string> names_of_shipped_recipes();
 
 /// Returns the path of the recipe `name_or_path`. If `name_or_path` is an existing file or has a
 /// file extension, it is a path and is returned unchanged. Any other text is the name of a shipped
-/// recipe. If no shipped recipe has this name, throws InputError with the most similar name.
+/// recipe. If no shipped recipe has this name, throws InputError. The message then suggests the
+/// most similar name, unless all names are very different.
 std::filesystem::path find_recipe(const std::string& name_or_path);
 
 }  // namespace attend::app

@@ -10,7 +10,8 @@ constexpr std::array<int, 3> kSignals{SIGHUP, SIGINT, SIGTERM};
 
 volatile std::sig_atomic_t g_received = 0;
 
-/// Sets the handler of each signal that is not ignored. (nohup ignores SIGHUP.)
+/// Sets the handler of each signal in kSignals, except the signals that the process ignores. For
+/// example, a process that nohup started ignores SIGHUP.
 void set_handlers(void (*handler)(int)) {
   for (const int signal : kSignals) {
     struct sigaction action {};

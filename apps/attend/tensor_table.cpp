@@ -33,8 +33,9 @@ std::string shape_of(const TensorTree& node) {
   return fmt::format("({})", fmt::join(node.tensor->shape, ", "));
 }
 
-/// Returns the text after a tensor's name: " = NAME" for an alias, " [buffer]" or " [frozen]";
-/// otherwise empty.
+/// Returns the text that follows a tensor's name in the table: " = NAME" for an alias of the tensor
+/// NAME, " [buffer]" for a buffer, " [frozen]" for a frozen parameter. Otherwise, returns an empty
+/// string.
 std::string suffix_of(const TensorTree& node) {
   if (!node.tensor) return {};
   if (!node.tensor->alias_of.empty()) return " = " + printable(node.tensor->alias_of);

@@ -9,8 +9,8 @@ namespace attend::app {
 /// get the descriptor of the stream, and output to the stream would be written to the file.
 void open_closed_streams();
 
-/// Ignores SIGPIPE and SIGXFSZ: writes to a closed pipe or beyond the file size limit fail with an
-/// error instead of ending the program.
+/// Ignores SIGPIPE and SIGXFSZ. A write to a closed pipe or beyond the file size limit then returns
+/// an error instead of ending the program.
 void ignore_write_signals();
 
 /// Returns true if standard input is a terminal.

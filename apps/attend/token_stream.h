@@ -10,7 +10,8 @@
 
 namespace attend::app {
 
-/// Decodes tokens to text as they are generated. Buffers text that may be the start of a stop text.
+/// Decodes tokens as they are generated, and prints their text. Text that may be the start of a
+/// stop text, and the bytes of an incomplete UTF-8 character, are buffered.
 class TokenStream {
  public:
   /// Decodes a sequence of tokens. When a token is appended to a sequence, the text of the longer

@@ -58,8 +58,9 @@ class Training {
     print_header();
     const auto neighbors_before = neighbors();
     const auto result = train();
-    // The reports below run the model with as many threads as training used. A resumed run may have
-    // been trained on a machine with more cores. The reports then use all available threads.
+    // The reports below run the model with as many threads as training used, or with all available
+    // threads if training used more. Training may have used more threads if the run finished on a
+    // machine with more cores and was then resumed on this machine.
     train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
     if (result.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",

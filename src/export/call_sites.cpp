@@ -29,8 +29,8 @@ struct RunningCall : at::ObserverContext {
   const jit::Node* last_node_before;
 };
 
-/// Records the call stack of an operator call. Ignores calls inside of a traced operator: LibTorch
-/// disables the tracer while a traced operator runs.
+/// Records the call stack of an operator call. Ignores calls inside of an operator that is itself a
+/// node of the trace: LibTorch disables the tracer while such an operator runs.
 std::unique_ptr<at::ObserverContext> record_start(const at::RecordFunction& /*function*/) {
   if (!jit::tracer::isTracing()) return nullptr;
   auto call = std::make_unique<RunningCall>();

@@ -14,8 +14,8 @@ namespace attend {
 /// prediction to skip runs at sizes that would need too much memory or time.
 class ATTEND_API CostModel {
  public:
-  /// `base`: sizes of all dimensions. `cost`: the cost at these sizes. `add` adds the costs at
-  /// sizes that differ from `base` in one dimension.
+  /// `base`: the base sizes of all dynamic dimensions. `cost`: the cost at these sizes. `add` adds
+  /// the costs at other sizes.
   CostModel(const SizesByName& base, const OperatorCost& cost);
 
   /// Adds the cost at sizes that differ from the base sizes only in `dimension`. `size`: the size

@@ -75,8 +75,8 @@ void check_names(const onnx::Model& model) {
   check(model.weights, "initializer");
 }
 
-/// Returns the error message with the call site of each operator. Traces again, since the first
-/// trace does not record call sites (recording is slow).
+/// Returns the reasons in `error`, each with the call site of the unsupported operator. Traces
+/// again, since the first trace does not record call sites (recording is slow).
 std::string message_of(const onnx::UnsupportedOperatorsError& error,
                        const torch::nn::Module& module, const Forward& forward,
                        const std::vector<torch::Tensor>& inputs) {

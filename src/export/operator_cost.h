@@ -16,8 +16,8 @@ struct OperatorCost {
   /// caller compares this number with the total memory of the inputs (in `verify`, of the inputs
   /// and outputs), and sets `bytes` to the larger number.
   int64_t bytes = 0;
-  /// Total number of elements in all tensors that operators returned. Includes the operators that
-  /// other operators call.
+  /// Total number of elements in all tensors that operators returned. Includes the tensors that
+  /// operators returned to other operators.
   int64_t elements = 0;
 };
 

@@ -14,8 +14,9 @@ namespace attend {
 
 /// Compares traces of `function` for two sets of inputs and describes the first operator call that
 /// differs, for example in a constant argument. Returns "a size was specialized: ..." or, for
-/// inputs of the same shapes, "a value was specialized: ...", with the operator, the constants that
-/// differ and the call site. Returns nullopt if the traces are equal.
+/// inputs of the same shapes, "a value was specialized: ...". The text names the operator and the
+/// call site. If a constant argument differs, the text also contains both of its values. Returns
+/// nullopt if the traces are equal.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,

@@ -22,9 +22,9 @@ struct TrialSizes {
   std::vector<int64_t> others;
 };
 
-/// If the maximum of a dimension is larger than kMaxTrialSize, `TrialSizes::growing` ends at
-/// kMaxTrialSize instead. Integer constants with an absolute value of kMaxTrialSize or more are not
-/// used as sizes.
+/// If a dimension has a maximum larger than kMaxTrialSize, `TrialSizes::growing` ends at
+/// kMaxTrialSize, not at the maximum. Integer constants with an absolute value of kMaxTrialSize or
+/// more are not used as sizes.
 inline constexpr int64_t kMaxTrialSize = int64_t{1} << 40;
 
 /// Returns the sizes of `dimension` at which an export is verified. `example`: the size in the

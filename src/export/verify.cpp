@@ -149,10 +149,10 @@ class Verification {
   /// Maximum memory of a tensor, and of all inputs and outputs together, in bytes. A comparison
   /// needs several times this memory.
   static constexpr int64_t kMaxBytes = int64_t{256} << 20;
-  /// Maximum number of elements that the operators of a forward pass compute. In
-  /// `run_growing_sizes`, the limit applies to each trial if the dimension has no maximum. In all
-  /// trials after `run_growing_sizes`, the limit applies to the sum over these trials, and is at
-  /// least twice the number of elements for the example inputs.
+  /// Maximum number of elements that the operators of the module compute. In `run_growing_sizes`,
+  /// the limit applies to each single trial, and only if the dimension has no maximum. After
+  /// `run_growing_sizes`, the limit applies to the sum over all further trials. For this sum, the
+  /// limit is at least twice the number of elements for the example inputs.
   static constexpr int64_t kMaxElements = int64_t{1} << 26;
   static constexpr uint64_t kSeed = 1;  // of random sizes
   /// A dimension does not grow further after a comparison that took more than this number of
@@ -184,9 +184,10 @@ class Verification {
     for (const auto& trial : larger) run_trial(trial);
   }
 
-  /// Runs trials at growing sizes of one dimension, until a limit of memory or time is reached. The
-  /// other dimensions have the example's sizes or, if a trial would then exceed a limit, their
-  /// smallest sizes.
+  /// Runs trials at growing sizes of one dimension. The other dimensions have the example's sizes
+  /// or, if a trial would then exceed the limit of memory or elements, their smallest sizes. Stops
+  /// if the trial would exceed a limit even with the smallest sizes, or after a trial that took
+  /// more than kMaxSeconds.
   void run_growing_sizes(std::size_t index) {
     const auto& dimension = dimensions_[index];
     constexpr auto kUnlimited = std::numeric_limits<int64_t>::max();
@@ -235,8 +236,8 @@ class Verification {
     run_if_affordable(sizes);
   }
 
-  /// Runs a trial. Returns false, without running it, if the trial would exceed `kMaxBytes` or
-  /// `remaining_elements_`.
+  /// Runs a trial, unless the sizes are already verified. Returns false, without running the trial,
+  /// if it would exceed `kMaxBytes` or `remaining_elements_`.
   bool run_if_affordable(const SizesByName& sizes) {
     if (verified_.count(sizes) > 0) return true;
     if (!is_affordable(sizes, remaining_elements_)) return false;

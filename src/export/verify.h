@@ -12,10 +12,11 @@
 namespace attend {
 
 /// Compares the exported program `exported` with `forward` of `module` on the example inputs and on
-/// inputs of other sizes and values. Throws std::runtime_error if the outputs differ, or if forward
-/// mutates parameters or constants. The message names the shapes of the inputs and the difference
-/// and, if a dimension or value was specialized, the operator and its call site. `integers`:
-/// integer arguments of the operators in the graph; sizes near these integers are verified too.
+/// inputs of other sizes and values. Throws std::runtime_error if the outputs differ. The message
+/// names the shapes of the inputs and the difference. If a dimension or value was specialized, the
+/// message also names the operator and its call site. Also throws std::runtime_error if forward
+/// mutates parameters or constants. `integers`: integer arguments of the operators in the graph;
+/// sizes near these integers are verified too.
 ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
                     const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
                     const std::set<int64_t>& integers, const ExportOptions& options);

@@ -50,7 +50,7 @@ SafetensorsEntry read_entry(const std::string& name, const json& fields) {
   for (const auto& size : fields.at("shape")) {
     const auto number = to_unsigned(size, name);
     if (number > static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
-      fail(fmt::format("'{}': size {} is too large", name, number));
+      fail(fmt::format("'{}': size {} in its shape is too large", name, number));
     }
     entry.shape.push_back(static_cast<int64_t>(number));
   }

@@ -5,9 +5,10 @@
 
 // C interface of the module attend_sentencepiece, a shared library that wraps SentencePiece.
 // SentencePiece and LibTorch both export a variable FLAGS_minloglevel with different types, so a
-// program that links both corrupts its memory. Only the module links SentencePiece, and the module
-// is loaded such that its own symbols take precedence over those of LibTorch. No exceptions or
-// standard library types cross the interface, and each side frees the memory that it allocated.
+// program that links both corrupts its memory. Therefore, only the module links SentencePiece. It
+// is loaded such that, inside the module, SentencePiece's symbols take precedence over those of
+// LibTorch. No exceptions or standard library types cross the interface, and each side frees the
+// memory that it allocated.
 // Only files in src/io include this header.
 namespace attend {
 

@@ -9,8 +9,8 @@
 namespace attend {
 
 /// Characters that SentencePiece treats specially: line break, U+2581 (SentencePiece's symbol for a
-/// space), U+2585 (SentencePiece's symbol for an unknown character) and NUL. These characters are
-/// always encoded as bytes.
+/// space), U+2585 (SentencePiece's symbol for an unknown character) and NUL. The module encodes
+/// each byte of these characters as one token.
 inline constexpr std::array<std::string_view, 4> kReservedCharacters{"\n", "\u2581", "\u2585",
                                                                      std::string_view("\0", 1)};
 

@@ -42,9 +42,9 @@ std::string explain(const std::string& reason) {
 }
 
 /// Clamps the vocabulary size to the positive range of int and to an upper bound for `text`. The
-/// bound counts three kinds of tokens. There are fewer than 1000 byte tokens and special tokens.
-/// Each further token is a character or a merge. `text` has at most one character and one merge per
-/// byte.
+/// bound is 1000 plus two tokens per byte of `text`. There are fewer than 1000 byte tokens and
+/// special tokens. Each other token is a character or a merge, and `text` has at most one character
+/// and one merge per byte.
 int clamp_vocab_size(std::string_view text, int64_t size) {
   const auto most = 1000 + 2 * static_cast<int64_t>(text.size());
   return static_cast<int>(

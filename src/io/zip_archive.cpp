@@ -57,7 +57,8 @@ zip_t* open(std::string_view bytes) {
   refuse(error);
 }
 
-/// Returns the validated metadata of an entry.
+/// Returns the metadata of entry `number`. Throws InputError if the metadata cannot be read or is
+/// incomplete.
 zip_stat_t stat_of(zip_t* archive, uint64_t number) {
   zip_stat_t stat;
   zip_stat_init(&stat);

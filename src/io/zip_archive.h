@@ -15,8 +15,9 @@ struct zip;
 namespace attend {
 
 /// Reads zip archives as written by PyTorch: all entries are in one folder, and only TorchScript
-/// code is compressed. Unlike LibTorch's own reader, this class is safe for untrusted files: no
-/// function except `decompress` allocates more bytes than the file has.
+/// code is compressed. Unlike LibTorch's own reader, this class is safe for untrusted files:
+/// `decompress` allocates at most `max_bytes` bytes, and no other function allocates more bytes
+/// than the file has.
 ///
 ///     ZipArchive archive("model.pt2");
 ///     archive.read("models/model.json");

@@ -20,13 +20,14 @@ using Inputs = std::vector<torch::Tensor>;
 
 constexpr int64_t kBatch = 2;
 
-/// Returns half of max_seq_len. The export is then verified with inputs that are shorter and inputs
-/// that are longer than the example input.
+/// Returns the length of an example input: half of max_seq_len, but at least 1. This allows the
+/// export to be verified with shorter and with longer inputs.
 int64_t example_length(int64_t max_seq_len) {
   return std::max<int64_t>(1, max_seq_len / 2);
 }
 
-/// Returns a number of cached tokens after which at least one more token fits into max_seq_len.
+/// Returns the number of cached tokens in an example input: 3, or max_seq_len - 1 if that is less,
+/// so that one more token fits into max_seq_len. max_seq_len must be greater than 1.
 int64_t example_past_length(int64_t max_seq_len) {
   return std::clamp<int64_t>(max_seq_len - 1, 1, 3);
 }
@@ -134,8 +135,9 @@ ExportPlan plan_export(LanguageModel model) {
                                  .dynamic = {batch(0), length(0, 1, max_seq_len - before),
                                              batch(1, 2), length(1, 4, before, "past")}});
   plan.methods.source = language_model_source(sizes_of(past, config.stack, max_seq_len));
-  // The prompt of the last call fills the context, but has at most kMaxPrompt tokens: a forward
-  // pass of a longer prompt may need too much memory.
+  // The prompt of the third call below fills the context if max_seq_len is at most kMaxPrompt.
+  // Otherwise, the prompt has kMaxPrompt tokens: a forward pass of a longer prompt may need too
+  // much memory.
   constexpr int64_t kMaxPrompt = 1024;
   const auto context = std::min(max_seq_len, kMaxPrompt);
   plan.methods.calls = {

@@ -50,12 +50,13 @@ class BeamSearch {
     for (std::size_t beam = 0; beam < live_.size(); ++beam) {
       sums[static_cast<int64_t>(beam)] += live_[beam].sum;
     }
-    // There cannot be more beams than candidates.
+    // A candidate is a live beam extended by one token. There cannot be more new beams than
+    // candidates.
     const auto num_beams = std::min(task_.options.num_beams, sums.numel());
     const auto num_eos = static_cast<int64_t>(task_.eos_tokens.size());
-    // At most num_beams * num_eos candidates are stop tokens: num_eos for each live beam. So the
-    // `count` best candidates include num_beams candidates that are not stop tokens. If there are
-    // fewer than num_beams such candidates, all of them are included.
+    // At most num_beams * num_eos candidates end with a stop token: num_eos for each live beam. So
+    // the `count` best candidates include num_beams candidates that do not end with a stop token.
+    // If there are fewer than num_beams such candidates, all of them are included.
     const auto count = std::min(sums.numel(), num_beams * (1 + num_eos));
     const auto candidates = std::get<1>(sums.flatten().topk(count));
     std::vector<Beam> next;

@@ -12,8 +12,8 @@ namespace attend {
 
 using Tokens = std::vector<int64_t>;
 
-/// Returns `rows` as tensors (B, T) of tokens and key mask, padded on `side`: "left" or "right".
-/// The key mask is undefined if there is no padding.
+/// Returns two tensors (B, T): the tokens of `rows`, padded on `side` ("left" or "right"), and the
+/// key mask. The key mask is undefined if there is no padding.
 std::pair<torch::Tensor, torch::Tensor> padded(const std::vector<at::IntArrayRef>& rows,
                                                std::string_view side, const torch::Device& device);
 

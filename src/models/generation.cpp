@@ -73,8 +73,8 @@ class NextTokenOfSeq2Seq : public NextTokenModel {
   void select_rows(const std::vector<int64_t>& rows) override {
     std::vector<int64_t> selected;
     for (const auto row : rows) selected.push_back(sources_[static_cast<std::size_t>(row)]);
-    // If no row changes, `memory_` remains the same tensor: for a new tensor, the cache would
-    // compute the keys and values again.
+    // If each row keeps its source, `memory_` remains the same tensor. For a new tensor, the keys
+    // and values of the memory would be computed again.
     if (selected == sources_) return;
     sources_ = std::move(selected);
     const auto index = torch::tensor(rows, torch::kLong).to(memory_.device());

@@ -78,7 +78,8 @@ MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool
   return options;
 }
 
-/// Adds the hooks that differ between layers to the self-attention of layer `layer`.
+/// Adds hooks to `options`, the self-attention options of layer `layer`. Only hooks that differ
+/// between layers are added.
 void add_layer_hooks(const StackConfig& config, bool causal, int64_t layer,
                      MultiheadAttentionOptions& options) {
   if (config.relative_attention_shared) {
@@ -273,7 +274,7 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
   TORCH_CHECK_VALUE(max_seq_len <= kMax, "max_seq_len (", max_seq_len, ") must be at most ", kMax);
   // A query attends to `window` keys; with smeared keys, it also needs the key before them.
   const auto sliding_window = window + (config.smeared_keys ? 1 : 0);
-  // A call with max_seq_len tokens also needs the window before its first token.
+  // A call with max_seq_len tokens also needs the sliding_window - 1 tokens before its first token.
   return options.sliding_window(sliding_window).max_seq_len(max_seq_len + sliding_window - 1);
 }
 

@@ -128,10 +128,10 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
         context->saved_data["recomputation"].toCapsule());
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
       // Arguments that require a gradient are detached, so that the backward pass through the
-      // recomputed graph ends at them. They must require a gradient again, even if this backward
-      // pass does not compute their gradient, since the function may depend on requires_grad. The
-      // other arguments are not replaced by detached tensors: they may be part of the keys of
-      // SharedTensors, which compares tensors by identity.
+      // recomputed graph ends at them. The detached tensors require a gradient too, even if this
+      // backward pass does not compute it, since the function may depend on requires_grad. The
+      // other arguments are passed on unchanged: the keys of SharedTensors may contain them, and
+      // SharedTensors compares tensors by identity.
       if (inputs[i].requires_grad()) inputs[i] = inputs[i].detach().requires_grad_();
     }
     const auto all_outputs = recomputation->recompute(inputs);

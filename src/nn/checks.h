@@ -43,7 +43,7 @@ inline void check_heads(int64_t embed_dim, int64_t num_heads, int64_t num_kv_hea
                     ") must be divisible by num_kv_heads (", num_kv_heads, ")");
 }
 
-/// Throws c10::ValueError if `value` is negative.
+/// Throws c10::ValueError if `value` is negative or NaN.
 template <typename Number>
 void check_not_negative(const char* option, Number value) {
   TORCH_CHECK_VALUE(value >= 0, option, " (", value, ") must not be negative");

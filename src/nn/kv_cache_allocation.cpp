@@ -84,8 +84,8 @@ void check_options(const KvCacheOptions& options) {
 void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
               std::vector<torch::Tensor>& values) {
   const auto bytes = allocation_bytes(options);
-  // Checked before the allocation, since a system that overcommits memory would let the allocation
-  // succeed and later kill the process.
+  // The limit is checked before the allocation. On a system that overcommits memory, an allocation
+  // that is too large succeeds, and the system kills the process later.
   TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= memory_limit(),
                    allocation_text(options, bytes), "; the memory limit is ",
                    gibibytes(memory_limit()), ": reduce e.g. max_seq_len or batch_size");
@@ -94,7 +94,8 @@ void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
   const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());
   try {
     for (int64_t layer = 0; layer < options.num_layers(); ++layer) {
-      // Not torch::empty, because uninitialized memory may contain NaN, and 0 * NaN is NaN.
+      // Not torch::empty, because uninitialized memory may contain NaN. Masked keys have the
+      // attention weight 0, but 0 * NaN is NaN.
       keys.push_back(torch::zeros(shape, tensor_options));
       values.push_back(torch::zeros(shape, tensor_options));
     }

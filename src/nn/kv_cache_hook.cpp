@@ -12,7 +12,8 @@ void KvCacheHook::after_projection(AttentionContext& context) {
   TORCH_CHECK_VALUE(!args.key_mask.defined(),
                     "key_mask must not be set with a KvCache: pass it to KvCache::extend");
   TORCH_CHECK_VALUE(!args.segments.defined() && !args.key_segments.defined(),
-                    "segments must not be set with a KvCache: each row is one sequence");
+                    "segments must not be set with a KvCache: each row of the batch is one "
+                    "sequence");
   TORCH_CHECK_VALUE(!args.mask.defined() || cache_.is_aligned(), "mask ", args.mask.sizes(),
                     " requires a KvCache whose sequences have equal lengths, whose last "
                     "KvCache::extend had no padding, and in which no tokens were overwritten");
@@ -27,8 +28,8 @@ void KvCacheHook::before_attention(AttentionContext& context) {
       cache_.append(context.state.layer, context.key, context.value);
   auto& args = context.args;
   if (cache_.is_aligned()) {
-    // No positions are needed: by default, the last query has the position of the last key. Without
-    // positions, a single query needs no mask.
+    // The default positions are correct: the last query has the position of the last key. With
+    // default positions, a single query needs no causal mask.
     args.positions.reset();
     return;
   }

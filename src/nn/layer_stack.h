@@ -37,7 +37,8 @@ torch::nn::ModuleList make_blocks(const StackOptions& options) {
 
 /// Runs `x = forward(block, x, memory, args, memory_args, state)` for each block in turn and
 /// returns the last `x`. `memory` is undefined in encoders. `outer` is the state that the caller
-/// passed to the encoder or decoder.
+/// passed to the encoder or decoder. `state` has the cache and the hook of `outer`, the index of
+/// the layer, and the tensors that the blocks share.
 template <typename Block, typename Forward>
 torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
                          const torch::Tensor& memory, const AttentionArgs& args,

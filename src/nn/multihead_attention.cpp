@@ -18,7 +18,7 @@ namespace attend {
 namespace {
 
 /// Checks the arguments that have one entry per token. Called before the heads are split:
-/// afterwards, (H, T, D) would look like a batch of H sequences.
+/// afterwards, the heads (H, T, D) of a single sequence would look like a batch of H sequences.
 void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const torch::Tensor& key) {
   check_per_token("key_mask", args.key_mask, key);
   check_per_token("segments", args.segments, query);
@@ -27,7 +27,8 @@ void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const t
   check_per_token("key_positions", args.key_positions, key);
 }
 
-/// Returns the mask of `context`, with the bias added. Layers with the same arguments share it.
+/// Returns the mask of `context`, with the bias added. Layers with the same arguments share the
+/// mask. They share the sum of mask and bias only if they also share the bias.
 PreparedMask shared_mask(const AttentionContext& context) {
   const auto& state = context.state;
   const auto& args = context.args;
@@ -79,8 +80,8 @@ AttentionOutput attend_after_hooks(AttentionContext& context) {
   return attention_with_mask(query, key, value, mask, args, options);
 }
 
-/// Casts queries, keys and values back to `dtype`: under autocast, a norm in a hook may return
-/// float32.
+/// Under autocast, casts queries, keys and values back to `dtype`, because a norm in a hook may
+/// have returned float32. Otherwise, does nothing.
 void undo_autocast(AttentionContext& context, torch::ScalarType dtype) {
   for (auto* heads : {&context.query, &context.key, &context.value}) {
     if (heads->scalar_type() == dtype) continue;

@@ -17,8 +17,8 @@ namespace attend {
 inline constexpr std::array kFirstTensors{&ForwardState::first_values,
                                           &ForwardState::first_relative_bias};
 
-/// Returns the MixtureOfExperts modules of a block that are in training mode. The forward pass sets
-/// their `aux_loss`.
+/// Returns the MixtureOfExperts modules in `block` that are in training mode. The forward pass sets
+/// the `aux_loss` of these modules.
 inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Module& block) {
   std::vector<MixtureOfExpertsImpl*> mixtures;
   for (const auto& module : block.modules(/*include_self=*/false)) {

@@ -18,8 +18,8 @@ torch::Tensor buckets_of(const torch::Tensor& offsets, const RelativeBiasOptions
 
 /// Looks up `buckets` (..., 1, T, S) in `table` (num_buckets, H). Returns the bias (..., H, T, S).
 torch::Tensor look_up(const torch::Tensor& table, const torch::Tensor& buckets) {
-  // Half types are converted to float32, because the gradient of a bucket is a sum over many pairs
-  // of tokens, for which half types are too imprecise.
+  // A table in a half type is converted to float32. The gradient of a bucket is a sum over many
+  // pairs of tokens, and half types are too imprecise for this sum.
   const bool is_reduced = at::isReducedFloatingType(table.scalar_type());
   auto bias = torch::embedding(is_reduced ? table.to(torch::kFloat) : table, buckets);
   if (is_reduced) bias = bias.to(table.scalar_type());

@@ -14,7 +14,7 @@ struct PreviousKeys {
 };
 
 /// Returns the previous key of each key. The keys must be in the order of their positions. The
-/// first key counts as its own previous key, so the interpolation leaves it unchanged.
+/// first key counts as its own previous key, so `before_attention` leaves it unchanged.
 PreviousKeys previous_in_order(const AttentionContext& context) {
   PreviousKeys previous{(positions_like(context.key, -2) - 1).clamp_min(0), {}};  // (S)
   const auto& args = context.args;
@@ -30,7 +30,8 @@ PreviousKeys previous_in_order(const AttentionContext& context) {
 /// Returns the previous key of each key in a cache that is not aligned; see `KvCache::is_aligned`.
 PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto& mask = context.args.key_mask;
-  // Masked keys get position -2, which differs from all values of `wanted`.
+  // Masked keys get position -2. They are never found, because all `wanted` positions are at least
+  // -1.
   const auto positions = torch::where(mask, context.args.key_positions, -2);  // (B, S) or (S)
   // Position of the previous key; -1 = none.
   const auto wanted = torch::where(positions > 0, positions - 1, -1);

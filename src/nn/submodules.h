@@ -57,8 +57,9 @@ inline void check_submodules(const torch::nn::Module& owner,
   check_submodules(owner, owner.children(), used);
 }
 
-/// Throws c10::ValueError unless the modules that `list` returns are its registered submodules,
-/// since `replace_module` changes only the registered ones.
+/// Throws c10::ValueError unless each element of `list` is the registered submodule with the same
+/// index. The check detects calls of `replace_module`, which changes the registered submodules, but
+/// not the elements.
 inline void check_submodules(const torch::nn::ModuleList& list) {
   const auto children = list->children();
   for (std::size_t i = 0; i < children.size(); ++i) {

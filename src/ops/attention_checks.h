@@ -16,8 +16,8 @@ bool is_grouped(const torch::Tensor& query, const torch::Tensor& key);
 std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tensor& key);
 
 /// Throws c10::ValueError if `tokens` is defined, but does not have one entry per token of `x`
-/// (..., N, D). The shape of `tokens` must be (N). If `x` has a batch, it may also be (B, N) or
-/// (1, N).
+/// (..., N, D). The shape (N) of `tokens` is always allowed. The shapes (B, N) and (1, N) are
+/// allowed if `x` has three or more dimensions; B is the first size of `x`.
 void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x);
 
 /// Checks the arguments of `dot_product_attention`: their shapes and dtypes, and the ranges of the

@@ -54,7 +54,7 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
   return output;
 }
 
-/// The arguments of `attend_in_blocks` that all blocks of one call share.
+/// What `attend_in_blocks` needs for every block of a call, besides the `BlockInputs`.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
   ScoreOptions options;        // without sinks, which BlockInputs contains
@@ -95,7 +95,8 @@ struct BlockAttention : torch::CustomClassHolder {
     if (by_offset.defined()) {
       sliced.query = sliced.query.flip(-2);
       auto mask = reversed_biases(by_offset, block, queries);
-      // CUDA's kernels need rows at aligned addresses.
+      // CUDA's kernels need a mask whose rows start at aligned addresses, unlike the rows of this
+      // view.
       if (!mask.is_cpu()) mask = mask.contiguous();
       return attend_block(sliced, {.mask = mask}, options).flip(-2);
     }

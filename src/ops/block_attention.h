@@ -7,9 +7,9 @@
 
 namespace attend {
 
-// Attention is computed in blocks of queries. A block contains the keys that its queries may attend
-// to. Masks, biases and weights are in memory for one block at a time, so memory grows linearly in
-// T. The backward pass recomputes each block.
+// Attention over long sequences is computed in blocks. A block consists of some of the queries and
+// all keys that these queries may attend to. Masks, biases and weights are in memory for one block
+// at a time, so memory grows linearly in T. The backward pass recomputes each block.
 
 /// Thresholds for attention in blocks, and the number of queries per block. Tests change these
 /// numbers.

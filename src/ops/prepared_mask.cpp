@@ -37,9 +37,9 @@ bool is_single_step(const torch::Tensor& query) {
   return query.size(-2) == 1 && !torch::jit::tracer::isTracing();
 }
 
-/// Returns `mask` with all keys allowed in the fully masked `rows`, whose softmax would be NaN in
-/// the forward and backward pass. Their output is later replaced by zeros, so their gradient is
-/// also zero.
+/// Returns `mask` with all keys allowed in the fully masked `rows`. Otherwise, the softmax of
+/// these rows would be NaN in the forward and backward pass. The output of these rows is later
+/// replaced by zeros, so their gradient is also zero.
 torch::Tensor unmask_rows(const torch::Tensor& mask, const torch::Tensor& rows) {
   return mask.scalar_type() == torch::kBool ? mask.logical_or(rows) : mask.masked_fill(rows, 0.0);
 }
@@ -80,10 +80,10 @@ bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const Atte
 
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows) {
   if (!mask.defined()) return {};
-  // The fused kernels take masks of two or four dimensions.
+  // The fused kernels take masks of two or four dimensions, so (H, T, S) becomes (1, H, T, S).
   while (mask.dim() < query.dim()) mask = mask.unsqueeze(0);
-  // Cast before the search for fully masked rows, because the lowest float32 is -infinity in half
-  // types.
+  // The mask is cast before the search for fully masked rows, because casts to half types turn the
+  // lowest float32 into -infinity.
   mask = as_kernel_mask(mask, query);
   if (!may_mask_rows) return {.mask = mask};
   const auto rows = fully_masked_rows(mask);  // (..., T, 1)

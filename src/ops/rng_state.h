@@ -43,7 +43,7 @@ inline RngState rng_state(const std::vector<torch::Device>& devices) {
   return states;
 }
 
-/// Sets the states of the default generators in `states`.
+/// For each device in `states`, sets the state of its default generator.
 inline void set_rng_state(const RngState& states) {
   for (const auto& [device, state] : states) set_generator_state(device, state);
 }

@@ -23,8 +23,7 @@ constexpr std::string_view kModels = "models/";  // folder that contains the pro
 constexpr std::string_view kExtraFiles = "extra/";
 constexpr const char* kSampleInputs = "data/sample_inputs/model.pt";
 
-/// A folder of the archive that contains tensors, and the file in this folder that lists the
-/// tensors.
+/// A folder with tensors in the archive, and the file in this folder that lists the tensors.
 struct WeightsLayout {
   const char* folder;
   const char* config;

@@ -8,8 +8,9 @@
 
 namespace attend::pt2 {
 
-/// Parses a value of the union type Argument in torch.export's schema: an argument of a node, or a
-/// value in the graph's signature. Throws InputError if the kind of argument is not supported.
+/// Parses a value of the union type Argument in torch.export's schema. Arguments and outputs of
+/// nodes have this type, and so do inputs and outputs of graphs. Throws InputError if the kind of
+/// argument is not supported.
 program::Argument argument_of(const JsonValue& value);
 program::TensorName tensor_of(const JsonValue& value);
 program::Device device_of(const JsonValue& value);

@@ -24,7 +24,7 @@ std::vector<double> smooth(const std::vector<LearningRateStep>& steps) {
   return means;
 }
 
-/// Records the steps and decides when the search ends.
+/// Records the steps. `done` returns true after training has diverged; the search then ends early.
 class StepRecorder : public Observer {
  public:
   void on_progress(const Progress& progress) override {
@@ -58,7 +58,8 @@ LearningRateSearch search_learning_rate(std::shared_ptr<Objective> objective, Tr
   TORCH_CHECK_VALUE(range.min_lr > 0.0 && range.min_lr < range.max_lr && range.num_steps >= 2,
                     "expected 0 < min_lr < max_lr and num_steps >= 2, found min_lr ", range.min_lr,
                     ", max_lr ", range.max_lr, " and num_steps ", range.num_steps);
-  // The first evaluation would be at step num_steps + 1. The search stops one step earlier.
+  // The search does not evaluate: the first evaluation would be at step num_steps + 1, but the
+  // search stops at step num_steps.
   config.max_steps = config.eval_every = range.num_steps + 1;
   config.log_every = 1;
   config.on_nonfinite = OnNonFinite::skip;

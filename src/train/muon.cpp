@@ -6,8 +6,9 @@
 namespace attend::train {
 namespace {
 
-// An iteration maps a singular value s to a*s + b*s^3 + c*s^5. Jordan et al. chose a, b and c for
-// fast growth of small singular values, not for convergence to exactly 1.
+// An iteration of `newton_schulz` maps each singular value s to
+// kLinear * s + kCubic * s^3 + kQuintic * s^5. Jordan et al. chose these coefficients for fast
+// growth of small singular values, not for convergence to exactly 1.
 constexpr double kLinear = 3.4445;
 constexpr double kCubic = -4.7750;
 constexpr double kQuintic = 2.0315;

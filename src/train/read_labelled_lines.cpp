@@ -87,8 +87,8 @@ class TableReader {
     use_rows();
   }
 
-  // Calls `use_row_` only after libcsv has returned, since an exception must not pass through C
-  // code.
+  // Passes the complete rows to `use_row_`. This function is called only after libcsv has returned,
+  // since an exception of `use_row_` must not pass through C code.
   void use_rows() {
     for (const auto& row : rows_) use_row_(row, place(begin_));
     rows_.clear();

@@ -38,7 +38,7 @@ RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const Trainin
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
                            bool overwrite) {
-  // Checked before the task is made, since making the task may take long.
+  // The directory and the recipe are checked first, since making the task may take long.
   check_can_create(directory, overwrite);
   check_recipe(recipe);
   const auto setup = make_training_setup(recipe);

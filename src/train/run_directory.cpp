@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-/// Returns a value of summary.json; null if there is none.
+/// Returns the value of `key` in summary.json; null if the file or the key is missing.
 Json read_summary(const RunDirectory& run, const char* key) {
   const auto path = run.file(RunFiles::summary);
   if (!fs::exists(path)) return nullptr;
@@ -89,7 +89,8 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
                                  error ? error.message() : "a file with this name exists"));
   }
   RunDirectory run(path, std::make_unique<RunLock>(path));
-  // Checked again, since another process may have created a run before the directory was locked.
+  // The directory is checked again, since another process may have created a run in it before it
+  // was locked.
   if (must_be_replaced(path, overwrite)) move_old_run(path);
   remove_temporary_files(path);
   replace_file(run.file(RunFiles::data), to_json(content.record));

@@ -19,9 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of a finished run, in the order in which they are moved to `replaced`. The recipe is
-/// moved near the end, since a directory without a recipe is not a run. The summary is moved last:
-/// if `replaced` contains a summary, all files have been moved.
+/// The files of a finished run, in the order in which `move_old_run` moves them to the subfolder
+/// `replaced`. The recipe is moved near the end, since a directory without a recipe is not a run.
+/// The summary is moved last: if `replaced` contains a summary, all files have been moved.
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
     EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,

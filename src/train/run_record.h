@@ -13,7 +13,8 @@ namespace attend::train {
 /// value is the result of `model_kind`.
 inline constexpr const char* kCustomKind = "custom";
 
-/// Returns, by key, the values of a recipe that must be the same when a run is resumed.
+/// Returns the values that must be the same when a run is resumed: the kind of the model, with the
+/// key `kind`, and some values of the recipe, with their keys.
 std::map<std::string, std::string> fixed_values(const Recipe& recipe);
 
 /// True if `fixed` belongs to a run of a custom module.

@@ -51,8 +51,8 @@ const TaskInfo& find_task(const std::string& name) {
 
 namespace {
 
-/// Throws InputError if the recipe changes a value of the section `data` that the task does not
-/// read.
+/// Checks the keys of the section `data` that the task does not read. Throws InputError if the
+/// recipe's value of such a key is not the task's default.
 void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
   for (const auto& field : recipe_fields()) {
     const auto& read = task.data_keys;

@@ -62,7 +62,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   const auto count = static_cast<int64_t>(parameters_.size());
   if (requires_grad == checkpoint.state.end() || requires_grad->second.numel() != count) {
     throw InputError(
-        fmt::format("the checkpoint's '{}' does not have an entry for each of the {} "
+        fmt::format("the checkpoint's '{}' must have exactly one element for each of the {} "
                     "parameters",
                     kRequiresGrad, count));
   }

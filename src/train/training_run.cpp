@@ -24,10 +24,10 @@ torch::Device prepare(const std::shared_ptr<Objective>& objective, const Trainin
   return device;
 }
 
-/// True if the run is completely trained and has a summary. The summary is missing if the process
-/// was killed between the last step and `finish`. In this case, returns false, so that the user can
-/// resume the run and call `finish`. If the run has no best weights after its last step, `finish`
-/// cannot write a summary, so the summary is not required.
+/// True if the run has reached `max_steps` or has run out of patience, and has a summary. The
+/// summary is missing if the process was killed between the last step and `finish`. In this case,
+/// returns false, so that the user can resume the run and call `finish`. The exception is a run
+/// that has no best weights at `max_steps`: it needs no summary, because `finish` cannot write one.
 bool is_finished(const RunDirectory& directory, const TrainerState& state,
                  const TrainingConfig& config) {
   const bool has_summary = directory.is_finished(state);

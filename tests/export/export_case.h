@@ -38,8 +38,8 @@ const DynamicSizeSpec& spec_of(int64_t dynamic_size);
 /// Adds a dynamic size and returns its placeholder.
 int64_t add_dynamic_size(const DynamicSizeSpec& spec);
 
-/// An input of an `ExportCase`: the name, the shape, which may contain `DynamicSize`, and a
-/// function that returns random values.
+/// An input of an `ExportCase`. `shape` may contain placeholders for dynamic sizes. `draw` returns
+/// a tensor of the given shape with random values.
 struct CaseInput {
   std::string name;
   std::vector<int64_t> shape;
@@ -100,7 +100,8 @@ inline constexpr auto kPadded = [](auto& module, const Tensors& in) {
 /// Casts the case to another dtype.
 ExportCase cast(ExportCase any, torch::Dtype dtype);
 
-/// Tolerance of the comparison with the module, as in `ExportOptions::tolerance`.
+/// Returns the tolerance with which the outputs of an exported file are compared to the outputs of
+/// a module whose parameters have the given dtype. See `ExportOptions::tolerance`.
 double tolerance_of(torch::Dtype dtype);
 
 /// Returns random inputs of a case; `size` returns the size for each `DynamicSizeSpec`.

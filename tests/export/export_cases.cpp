@@ -182,8 +182,9 @@ Json describe(const ExportCase& any) {
           {"bytes", bytes_of(tensors)}};
 }
 
-/// Exports a case in a format. Returns "yes" if the export succeeds. Otherwise, returns the first
-/// line of the error message after "unsupported: " (if the error is allowed) or "failed: ".
+/// Exports a case in a format. Returns "yes" if the export succeeds. Otherwise, returns
+/// "unsupported: " (if the error is allowed) or "failed: ", followed by the first line of the error
+/// message.
 std::string write_format(const ExportCase& any, const Format& format, const Tensors& example,
                          const std::filesystem::path& folder) {
   try {
@@ -229,7 +230,8 @@ std::vector<ExportCase> fixed_cases() {
   return joined({model_cases(), module_cases(), user_cases(), operator_cases()});
 }
 
-/// Returns the supported types of the ONNX operators that do not support all types.
+/// Returns `onnx::types_of_nodes()` as JSON: the supported types of each ONNX operator that does
+/// not support all types.
 Json types_of_onnx_nodes() {
   auto all = Json::object();
   for (const auto& [kind, types] : onnx::types_of_nodes()) {

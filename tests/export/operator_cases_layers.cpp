@@ -8,7 +8,7 @@ namespace {
 namespace F = torch::nn::functional;
 using T = torch::Tensor;
 
-// Inputs with 2 channels. Most cases in this file use one of them.
+// Inputs with 2 channels. Most cases in this file use one of these inputs.
 CaseInput signals() {
   return reals("signals", {kBatch, 2, kLength});
 }

@@ -181,7 +181,8 @@ std::vector<ExportCase> exact_functions() {
   return with.take();
 }
 
-/// x: (B, T), integers that float64 cannot represent exactly.
+/// x: (B, T), random integers between -2^62 and 2^62. float64 cannot represent most of them
+/// exactly.
 CaseInput large_integers() {
   return {"x", {kBatch, kLength}, [](const std::vector<int64_t>& sizes) {
             constexpr auto max = int64_t{1} << 62;

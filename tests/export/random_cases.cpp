@@ -173,16 +173,16 @@ int num_random_sequences() {
 
 /// Cases of graphs with 30 random `kSequenceOperators`, in all formats. They compute in float64,
 /// since some of these graphs amplify the rounding errors of float32 a thousandfold. The last
-/// element of `kSequenceOperators` branches on a size; it may occur in an eighth of the graphs. The
-/// export must fail if the result depends on the branch.
+/// element of `kSequenceOperators` branches on a size. Only about one graph in eight may contain
+/// it. The export must fail if the result depends on the branch.
 std::vector<ExportCase> random_sequence_cases(int count) {
   struct NoParameters : torch::nn::Module {};
   std::vector<ExportCase> cases;
   for (int i = 0; i < count; ++i) {
     const bool branches = draw_below(8) == 0;
     const auto last = kSequenceOperators.size() - (branches ? 0 : 1);
-    // In half of the graphs, the lengths and the numbers may exceed 64. The exporter verifies all
-    // sizes of a dimension only if the dimension has at most 64 sizes.
+    // In half of the graphs, the lengths and the numbers `a` and `b` may exceed 64. The exporter
+    // verifies all sizes of a dimension only if the dimension has at most 64 sizes.
     const bool is_long = draw_below(2) == 0;
     const int64_t max_number = is_long ? 250 : 14;
     std::vector<SequenceStep> steps;
@@ -194,8 +194,8 @@ std::vector<ExportCase> random_sequence_cases(int count) {
       for (const auto& [op, a, b] : steps) x = kSequenceOperators[op](x, a, b);
       return x;
     };
-    // The export fails with the first message if the verification finds an input for which the
-    // exporter's expression for a size is wrong.
+    // The export fails with "the size of dimension ..." if the exporter's verification finds an
+    // input for which the exporter's expression for a size is wrong.
     std::vector<std::string> allowed{"the size of dimension"};
     if (branches) allowed.emplace_back("a size was specialized");
     cases.push_back({.group = "Operator",

@@ -11,8 +11,9 @@ namespace {
 const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
 const std::string kSecond = "Symbol('s1', positive=True, integer=True)";
 
-/// Function object. A call with a function of two sizes returns the expression that `sizes` finds
-/// for the values of the function.
+/// Function object. A call with a function of two sizes computes the values of the function at the
+/// sizes `kOne` and `kOther`. Returns the expression that `sizes` finds for these values, a number
+/// if they are constant, or "none".
 struct Found {
   explicit Found(SymbolicShapes& sizes) : sizes(sizes) {}
   template <typename Function>

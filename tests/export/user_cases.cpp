@@ -9,7 +9,7 @@ namespace {
 namespace F = torch::nn::functional;
 using torch::indexing::Slice;
 
-/// Cases of a Linear layer with a custom forward function. The function applies various operators
+/// Cases of a Linear layer. Each case has its own forward function, which applies other operators
 /// to the output (B, T, 6) of the layer.
 std::vector<ExportCase> user_forward_cases() {
   std::vector<ExportCase> cases;
@@ -164,8 +164,9 @@ std::vector<ExportCase> named_cases() {
           named_case("other_alphabets", "\u00e9\u4e2d \"x\"", {"onnx"}, "\u00e9-\u4e2d")};
 }
 
-/// Operators that draw random numbers. The inputs are repeated 500 times: the tests compare
-/// statistics of the outputs, which are accurate only for many elements.
+/// Operators that draw random numbers. The tests compare statistics of the outputs. These are
+/// accurate only for many elements, so forward repeats its input 500 times along the batch
+/// dimension.
 std::vector<ExportCase> random_number_cases() {
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, const auto& run, bool in_onnx = true) {

@@ -11,7 +11,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Returns the output for each piece, followed by the output of finish().
+/// Adds the pieces to a TextStream. Returns the output of each add(), followed by the output of
+/// finish().
 std::vector<std::string> stream_pieces(const std::vector<std::string>& pieces,
                                        const std::vector<std::string>& stops = {}) {
   TextStream stream(stops);
@@ -21,8 +22,9 @@ std::vector<std::string> stream_pieces(const std::vector<std::string>& pieces,
   return texts;
 }
 
-/// Reference implementation: tries every prefix of `text` to find the first complete stop sequence.
-/// Returns the text before it.
+/// Reference implementation: finds the shortest prefix of `text` that ends with a stop sequence.
+/// Returns this prefix without the longest stop sequence at its end. Returns `text` if it contains
+/// no stop sequence.
 std::string reference_output(const std::string& text, const std::vector<std::string>& stops) {
   for (std::size_t length = 1; length <= text.size(); ++length) {
     const auto prefix = text.substr(0, length);

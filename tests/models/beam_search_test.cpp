@@ -47,8 +47,9 @@ Tokens best_of(const std::vector<Hypothesis>& all, double length_penalty) {
   return best.tokens;
 }
 
-/// Searches all sequences that end with kEos or have `max_tokens` tokens. Returns the best of them.
-/// The result does not contain kEos.
+/// Searches all sequences of at most `max_tokens` tokens that end with kEos, and all sequences of
+/// `max_tokens` tokens without kEos. Returns the best of them. If it ends with kEos, this token is
+/// removed.
 Tokens exhaustive_search(int64_t max_tokens, double length_penalty, const NextLogProbs& next) {
   std::vector<Hypothesis> finished;
   std::vector<Hypothesis> live(1);

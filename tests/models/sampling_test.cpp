@@ -25,7 +25,7 @@ Numbers frequencies(const Numbers& logits, const SamplingOptions& options,
 }
 
 // The tolerance 0.02 lies between two bounds: the standard deviation of a frequency over 20000
-// samples is at most 0.0035, and another order of the filters changes a frequency by more than
+// samples is at most 0.0036, and another order of the filters changes a frequency by more than
 // 0.03.
 TEST(Sampling, FrequenciesMatchTheProbabilities) {
   const Numbers p{0.4, 0.3, 0.15, 0.1, 0.05};

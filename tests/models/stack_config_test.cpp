@@ -1,4 +1,5 @@
-// Tests that run with every option of a stack, alone and in combinations.
+// Tests of StackConfig. The tests of EachStack run with every option of a stack, alone and in
+// combinations.
 #include "attend/models/stack_config.h"
 
 #include "attend/models/language_model.h"

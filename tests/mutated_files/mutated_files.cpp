@@ -1,8 +1,10 @@
 // Mutates valid .pt2 archives, TorchScript archives and safetensors files at random, and reads the
-// mutated files. Each read must succeed or throw an InputError with a message. It may take at most
-// 10 seconds and need little memory. Build with the preset asan to find invalid memory accesses.
+// mutated files. Each read must succeed or throw an InputError with a message. It must end within
+// 10 seconds and need little memory. Build with the preset asan to check the memory and to find
+// invalid memory accesses.
 //
-// ATTEND_MUTATIONS sets the number of mutations of each kind of file. The program prints the seed.
+// The environment variable ATTEND_MUTATIONS sets the number of mutated files of each kind. The
+// program prints the seed.
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
 #include "attend/export/torchscript_contents.h"

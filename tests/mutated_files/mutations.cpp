@@ -20,8 +20,8 @@ const T& pick(const std::vector<T>& values, Random& random) {
   return values[below(values.size(), random)];
 }
 
-/// Returns an integer near `value`, twice `value`, `value` with one bit flipped, or a special value
-/// such as the limit of a type.
+/// Returns `value` + 1, `value` - 1, twice `value`, `value` with one bit flipped, or a special
+/// value such as the limit of a type.
 uint64_t mutated_integer(uint64_t value, Random& random) {
   static const std::vector<uint64_t> kLimits{0,
                                              1,
@@ -168,9 +168,10 @@ struct Field {
   std::size_t offset;
   std::size_t bytes;
 };
-// Fields in the headers of zip archives. Each entry has a central and a local header. Each field of
-// kLocal has the same index in kCentral. kCrc and kSize are the indices of the checksum and of the
-// uncompressed size.
+// Fields in the headers of zip archives. Each entry has a central header (kCentral) and a local
+// header (kLocal). Each field of kLocal has the same index in kCentral. kCrc and kSize are the
+// indices of the checksum and of the uncompressed size. kEnd contains the fields of the record at
+// the end of the archive.
 constexpr std::size_t kCrc = 0;
 constexpr std::size_t kSize = 2;
 constexpr std::array<Field, 9> kCentral{

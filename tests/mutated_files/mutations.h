@@ -12,11 +12,11 @@ namespace attend {
 using Random = std::mt19937_64;
 using Entries = std::map<std::string, std::string>;
 
-/// Changes, inserts, duplicates or removes random bytes: 1 to 4 times.
+/// Applies 1 to 4 mutations. Each mutation changes, inserts, duplicates or removes random bytes.
 std::string mutated_bytes(std::string bytes, Random& random);
 
-/// Replaces, removes or duplicates random values, or renames random keys: 1 to 3 times. Integers
-/// are replaced more often than other values.
+/// Applies 1 to 3 mutations. Each mutation replaces, removes or duplicates a random value, or
+/// renames a random key. Integers are replaced more often than other values.
 nlohmann::json mutated_json(nlohmann::json value, Random& random);
 
 /// Changes a field in the headers of a zip archive, such as a size, an offset or a method.

@@ -11,8 +11,8 @@
 namespace attend {
 namespace {
 
-/// Reference: appends one key and one value, which are zero. The bias sets the score of this key to
-/// the sink's logit.
+/// Reference: appends one key and one value, which are zero. Also appends a column to `bias`. This
+/// column sets the scores of the new key to the logit of each head's sink.
 torch::Tensor attention_with_sinks_in_loops(const ProjectedHeads& heads, const torch::Tensor& bias,
                                             const torch::Tensor& logits) {
   const auto nothing = torch::zeros_like(heads.key.narrow(2, 0, 1));

@@ -1,5 +1,5 @@
-// Tests every option under bfloat16 autocast with two autocast policies, the CPU's and CUDA's. With
-// CUDA's policy, norms, softmax and sums return float32.
+// Tests every option of a stack under bfloat16 autocast, once with the CPU's autocast policy and
+// once with CUDA's. With CUDA's policy, norms, softmax and sums return float32.
 #include "ops/autocast.h"
 
 #include "attend/models/stack_config.h"

@@ -109,7 +109,7 @@ class CachedBlocks {
   }
 
   /// Splits x into random pieces of at most `most` tokens. Runs the blocks with the cache on one
-  /// piece after the other.
+  /// piece after the other. Returns the joined outputs (..., T, 8).
   torch::Tensor in_pieces(const torch::Tensor& x, KvCache& cache, int64_t most) {
     std::vector<torch::Tensor> outputs;
     for (int64_t begin = 0; begin < x.size(-2);) {

@@ -1,4 +1,4 @@
-// gradient_checkpointing(true) of the stacks: lifetimes, changes in place and learned masks.
+// Stacks with gradient_checkpointing(true): lifetimes, changes in place, learned masks and dropout.
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/rotary.h"
 #include "attend/ops/attention_recorder.h"

@@ -32,7 +32,8 @@ struct KvCacheRows : testing::TestWithParam<RowsCase> {
     outputs.resize(3);
   }
 
-  /// Feeds the next counts[b] tokens of each row b. The padding tokens have random values.
+  /// Feeds `tokens` tokens per row. In row b, counts[b] of them are the next tokens of sequence b.
+  /// The others are padding tokens with random values.
   void feed(KvCache& cache, const std::vector<int64_t>& counts, int64_t tokens) {
     const auto valid = place(counts, tokens, std::get<1>(GetParam()));
     const auto x = torch::randn({3, tokens, 8}, torch::kDouble);

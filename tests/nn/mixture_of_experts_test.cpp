@@ -66,7 +66,8 @@ TEST(MixtureOfExperts, MatchesReferenceInRandomCases) {
   }
 }
 
-/// Expert i returns unit vector i for any input, so the output lists the experts' weights.
+/// Expert i returns unit vector i for any input. Channel i of the mixture's output is therefore the
+/// routing weight of expert i.
 MixtureOfExperts mixture_of_unit_vectors(const ExpertsOptions& experts) {
   const torch::NoGradGuard no_grad;
   const int64_t num_experts = experts.num_experts();

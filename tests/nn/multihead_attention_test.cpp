@@ -116,7 +116,8 @@ TEST_F(MultiheadAttentionTest, MaskOfThreeDimensionsThrows) {
                     attention->forward(x, {.mask = per_head.unsqueeze(0)}).output[0], 1e-6));
 }
 
-// In a fully masked row, the input of the output projection is zero, so the output is its bias.
+// In a fully masked row, the input of the output projection is zero. The output of the row is
+// therefore the bias of this projection.
 TEST_F(MultiheadAttentionTest, FullyMaskedRowGivesTheOutputBias) {
   auto mask = torch::ones({5, 5}, torch::kBool);
   mask[2].fill_(false);

@@ -32,7 +32,8 @@ double mean_of(const Row& row, const std::function<double(double)>& term) {
   return sum / static_cast<double>(row.size());
 }
 
-/// Adds noise to the weights: equal initial weights would hide errors.
+/// Converts the module to float64 and adds noise to its parameters, since equal initial weights
+/// would hide errors.
 void randomize(torch::nn::Module& module) {
   const torch::NoGradGuard no_grad;
   module.to(torch::kDouble);

@@ -142,7 +142,8 @@ TEST(FullyMaskedRowsInHalfDtypes, LowestFloat32MaskGivesZeros) {
   }
 }
 
-// Masks are often filled with the lowest value of their dtype; adding a score may overflow.
+// Masks are often filled with the lowest value of their dtype. The sum of this value and a score
+// may overflow.
 TEST(FullyMaskedRowsInHalfDtypes, LowestHalfMaskStaysFinite) {
   for (const auto dtype : {torch::kHalf, torch::kBFloat16}) {
     const auto x = torch::full({1, 1, 2, 4}, 8.0, dtype);

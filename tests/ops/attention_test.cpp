@@ -19,7 +19,8 @@ struct ScaledDotProductAttention : FixedSeed, testing::Test {
 };
 
 /// Draws a mask that broadcasts to `scores_shape` (B, H, T, S). Some dimensions of the mask may
-/// have size 1, and leading dimensions may be missing.
+/// have size 1, and leading dimensions may be missing. The mask is undefined if `kind` is 0, bool
+/// if 1, float if 2, and float with some elements -inf if 3.
 torch::Tensor draw_mask(int64_t kind, std::vector<int64_t> scores_shape) {
   if (kind == 0) return {};
   for (auto& size : scores_shape) size = draw(0, 3) == 0 ? 1 : size;

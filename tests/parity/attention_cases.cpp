@@ -8,7 +8,8 @@
 namespace attend::parity {
 namespace {
 
-/// Returns a copy of `x` with the strides of `layout`.
+/// Returns `x` in the memory layout `layout`: a copy with other strides, or `x` itself if `layout`
+/// is "contiguous".
 torch::Tensor with_layout(const torch::Tensor& x, const std::string& layout) {
   if (layout == "heads_inside") return x.transpose(-3, -2).contiguous().transpose(-3, -2);
   if (layout == "width_outside") return x.transpose(-2, -1).contiguous().transpose(-2, -1);

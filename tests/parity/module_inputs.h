@@ -21,8 +21,9 @@ inline torch::Tensor module_output(const Case& a_case, const torch::Tensor& outp
   return to_batch_first(a_case, output);
 }
 
-/// Returns the masks whose names begin with `prefix` as arguments of attend's modules. In PyTorch's
-/// modules, true means may NOT attend, and a mask per head is (B*H, T, S).
+/// Converts masks and the option `causal` to arguments of attend's modules. Their names in the case
+/// begin with `prefix`. In PyTorch's modules, true means may NOT attend, and a mask per head is
+/// (B*H, T, S).
 inline AttentionArgs module_args(const Case& a_case, const std::string& prefix) {
   AttentionArgs args{.mask = a_case.input(prefix + "mask"), .causal = a_case.is(prefix + "causal")};
   if (args.mask.defined()) {

@@ -14,8 +14,8 @@
 namespace attend::parity {
 namespace {
 
-/// Succeeds within a tolerance of 1e-6 (float32) or 1e-12 (float64) times the largest magnitude in
-/// `expected`.
+/// Succeeds if all elements differ by at most 1e-6 (float32) or 1e-12 (float64) times the largest
+/// magnitude in `expected`.
 testing::AssertionResult agrees(const torch::Tensor& found, const torch::Tensor& expected) {
   const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-12 : 1e-6;
   return close(found, expected, tolerance * expected.abs().max().item<double>());

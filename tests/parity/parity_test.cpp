@@ -19,8 +19,9 @@ const std::map<std::string, Computed (*)(const Case&)> kRunners{
     {"decoder", run_decoder}, {"rms_norm", run_rms_norm},
 };
 
-/// Succeeds within an absolute or relative tolerance of 1e-5 (float32) or 1e-10 (float64). An
-/// undefined gradient counts as zero.
+/// Succeeds if each element of `found` differs from the element e of `expected` by at most
+/// max(1, |e|) times 1e-5 (float32) or 1e-10 (float64). If `found` is an undefined gradient, it
+/// counts as zero.
 testing::AssertionResult agree(const torch::Tensor& found, const torch::Tensor& expected) {
   const double tolerance = expected.scalar_type() == torch::kDouble ? 1e-10 : 1e-5;
   const auto unit = expected.abs().clamp_min(1.0);

@@ -203,9 +203,9 @@ class WrittenByPython(unittest.TestCase):
             archive = self.folder / "program.pt2"
             torch.export.save(program, archive)
             calls = [example, *others]
-            # The expected outputs are computed by the loaded program. Calls of `module` would
-            # change the buffers of `module`, so that the second program would start with other
-            # values.
+            # The program loaded from the archive computes the expected outputs. Calls of `module`
+            # would change the buffers of `module`. The program of the next round would then start
+            # with the changed values.
             run = torch.export.load(archive).module()
             with torch.no_grad():
                 # The outputs are copied, since the next call changes an output that is a buffer.

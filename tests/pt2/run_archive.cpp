@@ -3,9 +3,10 @@
 ///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]...
 ///
 /// With `program`, ARCHIVE is a .pt2 archive of torch.export, which is run with load_pt2. With
-/// `package`, ARCHIVE is an AOTInductor package. Each INPUTS is a file written by torch.save, which
-/// contains a tuple of tensors. The outputs are written to the file OUTPUTS, which torch.load can
-/// read. If the archive is invalid, writes one line to standard error and exits with status 2.
+/// `package`, ARCHIVE is an AOTInductor package. Each file INPUTS contains a tuple of tensors and
+/// was written by torch.save. The outputs are written to the file OUTPUTS, which torch.load can
+/// read. Errors are written to standard error. The exit status is 2 for a wrong number of arguments
+/// or an InputError (for example if a .pt2 archive is invalid), and 1 for other errors.
 
 #include "attend/input_error.h"
 #include "attend/pt2/pt2_program.h"

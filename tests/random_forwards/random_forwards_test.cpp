@@ -51,8 +51,9 @@ struct CpuAutocast {
   }
 };
 
-/// Returns the gradients of `leaves`, flattened and concatenated. The loss is the sum of `output`,
-/// weighted with fixed random numbers.
+/// Returns the gradients of a loss with respect to `leaves`, flattened and concatenated. The loss
+/// is the sum of the elements of `output`, each multiplied by a random number. These numbers are
+/// the same in each call.
 torch::Tensor gradients(const torch::Tensor& output, const Tensors& leaves) {
   torch::manual_seed(7);
   const auto loss = (output * torch::randn(output.sizes(), output.options())).sum();
@@ -90,8 +91,8 @@ std::optional<Pair> with_weights(const Subject& subject) {
   });
 }
 
-/// Compares the gradients of two calls. `make_scope` returns an object that exists during the
-/// second forward and backward pass.
+/// Computes the gradients of two calls with the same inputs. `make_scope` returns an object that
+/// exists during the second forward and backward pass.
 template <typename MakeScope>
 Pair compare_gradients(const Subject& subject, const MakeScope& make_scope) {
   const auto module = subject.make(false);
@@ -339,7 +340,8 @@ TEST(RandomForwards, RoutesAgree) {
   std::cout << total << " forward passes compared\n";
 }
 
-// Fails if a new option of a model is never drawn.
+// Fails if an option of a model always has the same value, for example because draw_model_config
+// does not draw a new option.
 TEST(RandomForwards, DrawEachOption) {
   torch::manual_seed(1);
   std::map<std::string, std::set<std::string>> values;

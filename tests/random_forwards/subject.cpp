@@ -184,7 +184,8 @@ KvCache make_cache(const StackConfig& config, int64_t num_layers, const torch::T
   return KvCache(cache_options(config, num_layers, x.size(0), kMaxSeqLen).dtype(x.scalar_type()));
 }
 
-/// Resets the arguments to causal attention without masks, which a KvCache requires.
+/// Resets the arguments to causal attention without masks and without a sliding window, because
+/// `run_cached` passes no other arguments.
 void make_cacheable(DrawnArgs& args) {
   args = {};
   args.causal = true;
@@ -195,7 +196,7 @@ void make_cacheable(DrawnArgs& args) {
 DrawnArgs draw_args(const StackConfig& config, bool& cacheable) {
   DrawnArgs args;
   args.mask_heads = draw_one_of({int64_t{1}, config.num_heads});
-  // If the config has a sliding window, a hook of the attention sets it.
+  // If the config has a sliding window, a hook of the attention sets it, so `args` sets none.
   if (config.sliding_window > 0) args.sliding_window = 0;
   cacheable = draw_chance(40);
   if (cacheable) make_cacheable(args);

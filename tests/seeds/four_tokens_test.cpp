@@ -34,7 +34,8 @@ struct FourTokens : testing::Test {
     return kRounding * (sums + 1);
   }
   double scaled_tolerance() const { return score_tolerance() / std::sqrt(8.0) + kRounding; }
-  /// A weight w changes by at most 2 w (1 - w) <= 1/2 times the change of the scores.
+  /// If no score changes by more than d, a weight w changes by at most 2 w (1 - w) d, to first
+  /// order. This is at most d / 2.
   double weight_tolerance() const { return scaled_tolerance() / 2 + kRounding; }
   double output_tolerance() const {
     return weight_tolerance() * value.abs().sum(0).max().item<double>() + 2 * kRounding;

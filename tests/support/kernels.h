@@ -11,7 +11,7 @@ struct FusedCall {
   bool masked;  // the call has a mask
 };
 
-/// Returns the fused kernel calls of `run` on this thread, in order.
+/// Calls `run` and returns the calls of the fused kernel that it makes on this thread, in order.
 ///
 ///     fused_calls([&] { dot_product_attention(q, k, v); }).size();  // 1
 std::vector<FusedCall> fused_calls(const std::function<void()>& run);

@@ -17,8 +17,9 @@ torch::Tensor rotate_in_loops(const torch::Tensor& x, const torch::Tensor& posit
 /// Returns the ALiBi slope of one head, by the recursion of the paper's code.
 double slope_of_head(int64_t head, int64_t num_heads);
 
-/// Returns T5's bucket of one relative position. `nudge` lowers all edges between buckets (raises
-/// them if it is negative), for tests that allow rounding errors at an edge.
+/// Returns T5's bucket of one relative position. `nudge` lowers the edges of the buckets that
+/// contain ranges of distances (raises them if it is negative), for tests that allow rounding
+/// errors at an edge.
 int64_t bucket_of_offset(int64_t offset, const RelativeBucketOptions& options, double nudge = 1e-9);
 
 }  // namespace attend

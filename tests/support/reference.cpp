@@ -80,7 +80,8 @@ double score(const double* query, const double* key, int64_t width, const ScoreR
   return rule.soft_cap > 0 ? rule.soft_cap * std::tanh(scaled / rule.soft_cap) : scaled;
 }
 
-/// Computes attention for one query. Fills `weights` (S) and `output` (Dv), which are zero before.
+/// Computes attention for one query. Writes the weights to `weights` (S) and the output to `output`
+/// (Dv). `output` must be zero before the call.
 void attend_one_query(const double* query, const torch::Tensor& key, const torch::Tensor& value,
                       const double* bias, const ScoreRule& rule, double* weights, double* output) {
   const auto* keys = key.data_ptr<double>();

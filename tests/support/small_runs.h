@@ -9,7 +9,7 @@ namespace attend::train {
 
 using NamedTensors = std::map<std::string, torch::Tensor>;
 
-/// Returns the recipe of a task with few steps and a small model with dropout.
+/// Returns a recipe for `task` that trains for `steps` steps. Its model is small and has dropout.
 Recipe small_recipe(const std::string& task, int64_t steps = 10);
 
 /// A task, a new model for it, and a trainer.

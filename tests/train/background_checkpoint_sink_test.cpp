@@ -12,7 +12,8 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Records its calls. Each call waits for `gate`. Saving the checkpoint of step `fails_at` throws.
+/// Records the calls of `save_best` and `save`. Each of these calls first waits for `gate`. Saving
+/// the checkpoint of step `fails_at` throws.
 struct SlowDisk : CheckpointSink {
   void save_best(const std::map<std::string, torch::Tensor>& weights) override {
     gate.wait();

@@ -18,7 +18,7 @@ namespace {
 
 using testing::ElementsAre;
 
-/// Records its calls. If there is a gate, the first call waits for it.
+/// Records its calls. If there is a gate, each call first waits until the gate opens.
 class Listener : public Observer {
  public:
   Listener() = default;

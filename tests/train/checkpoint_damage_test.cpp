@@ -56,8 +56,8 @@ TEST_P(DamagedCheckpoint, IsSkippedWithAnyBitFlipped) {
     replace_file(file_, bytes);
     SCOPED_TRACE("byte " + std::to_string(place));
     if (std::string(GetParam()) == "manifest.json") {
-      // If the flipped bit is in the size or checksum of a file, the error names both this file and
-      // manifest.json. Otherwise, it names only manifest.json.
+      // The error always names manifest.json. If the file is still valid JSON, but contains a wrong
+      // size or checksum of another file, the error also names this other file.
       EXPECT_THAT(store_.load_latest()->damaged, ElementsAre(HasSubstr("manifest.json")));
       EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 1);
     } else {

@@ -48,7 +48,7 @@ bool equal_parameters(const LanguageModel& a, const LanguageModel& b) {
   return of_a.size() == of_b.size();
 }
 
-/// Both optimizers, with tied and untied embeddings.
+/// Each test runs with both optimizers, and with tied and untied embeddings.
 class OptimizerState : public testing::TestWithParam<std::tuple<OptimizerKind, bool>> {
  protected:
   std::unique_ptr<Optimizer> make(const LanguageModel& model) const {

@@ -15,8 +15,8 @@ namespace {
 
 constexpr int64_t kSteps = 12;
 
-/// Tasks for all kinds of models, with generated examples and with fixed lists of examples.
-/// Training has dropout, gradient accumulation, and an epoch that ends within a step.
+/// Each test runs for tasks of all kinds of models, with generated examples and with fixed lists of
+/// examples. Training has dropout, gradient accumulation, and an epoch that ends within a step.
 class ResumedTraining : public testing::TestWithParam<const char*> {
  protected:
   ResumedTraining() {
@@ -72,7 +72,8 @@ TEST_P(ResumedTraining, NeedsEveryPartOfTheCheckpoint) {
   const auto stopped = run({}, 5);
   const auto fresh = SmallRun(recipe_).trainer.checkpoint();
   for (const std::string part : {"optimizer.", "sampler.", "random.", ""}) {
-    // The tensors whose names begin with `part` (all if empty) are replaced by those of a new run.
+    // Replaces the tensors of the state whose names begin with `part` by the tensors of a new run.
+    // An empty `part` replaces all of them.
     auto without = stopped;
     for (const auto& [name, tensor] : fresh.state) {
       if (name.starts_with(part)) without.state.at(name) = tensor;

@@ -29,10 +29,10 @@ struct TorchScriptCall {
   std::string method;  ///< name of the method
   /// First arguments of the call. All further arguments have their default values.
   std::vector<c10::IValue> arguments;
-  /// Returns the expected outputs of the call, which are compared in the same way as the outputs of
-  /// forward. Called in eval mode, with the same state of the random number generators as the
-  /// method. If this function is empty, the outputs of the call are not compared, but the call must
-  /// succeed.
+  /// Function that returns the expected outputs of the call. They are compared with the outputs of
+  /// the call in the same way as for forward. The function and the method run in eval mode, and
+  /// begin with the same state of the random number generators. If this function is empty, the
+  /// outputs of the call are not compared, but the call must succeed.
   std::function<Outputs()> expected = {};
 };
 

@@ -48,9 +48,10 @@ struct IncompatibleKeys {
 
 /// Copies `tensors` into the parameters and buffers of a module. The dtypes and devices of the
 /// parameters and buffers do not change. With `strict = false`, returns the missing and unexpected
-/// names. Throws InputError for wrong shapes, for dtypes that cannot be cast, such as float32 to
-/// int64, and, if `strict`, for missing and unexpected names. The message lists all errors. If this
-/// function throws an InputError, the module is unchanged.
+/// names. Throws InputError if a shape is wrong, or if a dtype cannot be cast (for example, float32
+/// cannot be cast to int64). With `strict = true`, also throws InputError if a name is missing or
+/// unexpected. The message lists all errors. If this function throws an InputError, the module is
+/// unchanged.
 ///
 ///     load_state_dict(model, load_safetensors("model.safetensors").tensors);
 ///     auto keys = load_state_dict(model, tensors, {.strict = false});

@@ -20,13 +20,13 @@ struct TensorTree {
   TensorTotals totals;  ///< totals over the tensors of this node and of all nodes below
 };
 
-/// Builds the tree of `tensors`. In the name of a tensor, dots separate the names of the modules
-/// that contain the tensor.
+/// Builds the tree of `tensors`. The full name of a tensor consists of the names of the modules
+/// that contain the tensor, and of the tensor's own name. Dots separate these names.
 ///
 ///     tensor_tree(tensors_of(*model)).children.at(0).name == "embedding"
 ATTEND_API TensorTree tensor_tree(const std::vector<TensorInfo>& tensors);
 
-/// Returns the number of nodes below the root, down to `depth` levels.
+/// Returns the number of nodes in the first `depth` levels below the root.
 ATTEND_API int64_t count_nodes(const TensorTree& tree, int64_t depth);
 
 /// Returns the largest depth in [1, 64] for which `count_nodes` is at most `nodes`, or 1 if depth 1

@@ -38,8 +38,8 @@ class ATTEND_API Tokenizer {
 
   /// Returns the vocabulary size.
   virtual int64_t size() const = 0;
-  /// Returns the token ids of `text`. Throws InputError if a token is not in the vocabulary. The
-  /// message names the token.
+  /// Returns the token ids of `text`. Throws InputError if the tokenizer cannot encode `text`. If
+  /// the reason is a token that is not in the vocabulary, the message names this token.
   virtual std::vector<int64_t> encode(std::string_view text) const = 0;
   /// Returns the text of the tokens. Throws std::out_of_range if an id is not in [0, size).
   virtual std::string decode(const std::vector<int64_t>& ids) const = 0;

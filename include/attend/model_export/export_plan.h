@@ -43,9 +43,9 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
 ///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
 ///   tokens. Uses a key-value cache. If the context exceeds max_seq_len, the oldest tokens are
-///   dropped, unless the sliding windows make this unnecessary (the same rule as in
-///   `attend::generate`). If no tokens are dropped, the cache of this method grows with each token,
-///   whereas the cache of `attend::generate` overwrites old tokens.
+///   dropped. Exception: if `attend::generate` drops no tokens because of the model's sliding
+///   windows, this method drops no tokens either. The cache of this method then grows with each
+///   token, whereas the cache of `attend::generate` overwrites old tokens.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits (B, T, V) of `tokens` (B, T) and the updated cache.
 ///   `past` (L, 2, B, G, S, D) is the cache: the keys and values of the S tokens before `tokens` in
@@ -70,8 +70,9 @@ ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 ///
 /// - `encode(source)`: returns the encoder output (memory), (B, S, E).
 /// - `generate(source, bos_token, eos_token, max_new_tokens=200, temperature=1.0, top_k=0)`:
-///   returns the generated tokens (B, N) between `bos_token` and `eos_token`, where N is at most
-///   min(max_new_tokens, max_seq_len). Shorter sequences are padded with `eos_token`.
+///   returns the tokens (B, N) that are generated after `bos_token` and before `eos_token`. N is
+///   the length of the longest sequence, at most min(max_new_tokens, max_seq_len). Shorter
+///   sequences are padded with `eos_token`.
 /// - `step(target, memory, past)`: returns the logits of `target` and the updated cache, like the
 ///   `step` of a language model. `memory` is the result of `encode`.
 ATTEND_API ExportPlan plan_export(Seq2Seq model);

@@ -18,12 +18,13 @@ namespace attend {
 ///     double flops = flops_per_token(model, model->config.max_seq_len);
 ATTEND_API double flops_per_token(const LanguageModel& model, int64_t length);
 
-/// Returns the floating-point operations per input token of a forward pass of a classifier, counted
-/// as for a `LanguageModel`.
+/// Runs a forward pass of a classifier over one sequence of `length` tokens. Returns the number of
+/// floating-point operations divided by `length`, counted as for a `LanguageModel`.
 ATTEND_API double flops_per_token(const SequenceClassifier& model, int64_t length);
 
-/// Returns the floating-point operations per target token of a forward pass with `length` source
-/// and `length` target tokens, counted as for a `LanguageModel`.
+/// Runs a forward pass of an encoder-decoder model with `length` source tokens and `length` target
+/// tokens. Returns the number of floating-point operations of the whole model divided by `length`,
+/// counted as for a `LanguageModel`.
 ATTEND_API double flops_per_token(const Seq2Seq& model, int64_t length);
 
 }  // namespace attend

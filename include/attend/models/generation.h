@@ -33,9 +33,10 @@ struct GenerationOptions {
   /// Number of beams, >= 1. 1 = no beam search. If greater than 1, beam search returns the sequence
   /// with the highest score. Beam search supports only one sampling option: `repetition_penalty`.
   int64_t num_beams = 1;
-  /// Beam search: the score of a sequence is the sum of its log-probabilities, divided by
-  /// length^length_penalty. The sum and the length include the stop token. A positive
-  /// `length_penalty` favors longer sequences.
+  /// Beam search: the score of a sequence is the sum of the log-probabilities of its tokens,
+  /// divided by length^length_penalty. Unlike `GeneratedSequence::log_probs`, these
+  /// log-probabilities are computed after the repetition penalty is applied. The sum and the length
+  /// include the stop token. A positive `length_penalty` favors longer sequences.
   double length_penalty = 1.0;
   bool return_log_probs = false;  ///< also return the log-probability of each token
   /// Called with each new token except stop tokens. If `on_token` returns false, the sequence ends
@@ -89,10 +90,11 @@ struct SequenceTokens {
   int64_t eos_token = 0;  ///< end of sequence; may equal bos_token
 };
 
-/// Generates the target sequence for `source`. The sequence ends at `eos_token`, at one of
-/// `options.eos_tokens`, or after min(max_new_tokens, config.max_seq_len) tokens. The repetition
-/// penalty applies to tokens of the target only. Otherwise, this function does the same as
-/// `generate` for a `LanguageModel`.
+/// Generates the target sequence for `source`, which may have at most `config.max_seq_len` tokens.
+/// The sequence ends at `special_tokens.eos_token`, at one of `options.eos_tokens`, or after
+/// min(max_new_tokens, config.max_seq_len) tokens. The repetition penalty applies only to generated
+/// tokens. The other options have the same effect as in `generate` for a `LanguageModel`, and the
+/// same errors are thrown.
 ///
 ///     auto target = generate(seq2seq, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.num_beams = 4}).tokens;

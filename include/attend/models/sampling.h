@@ -15,11 +15,11 @@ struct SamplingOptions {
   double repetition_penalty = 1.0;  ///< positive; a value > 1 makes previous tokens less likely
   double temperature = 1.0;         ///< divides the logits, >= 0; 0 = greedy decoding
   int64_t top_k = 0;                ///< sample from the k most likely tokens; 0 = off
-  /// Sample from the smallest set of tokens with at least this total probability (nucleus
-  /// sampling), in [0, 1]; 1 = off.
+  /// Nucleus sampling: sample from the smallest set of most likely tokens whose total probability
+  /// is at least `top_p`. The value must be in [0, 1]; 1 = off.
   double top_p = 1.0;
-  /// Minimum probability of a token, as a fraction of the probability of the most likely token, in
-  /// [0, 1]; 0 = off.
+  /// Sample only from tokens whose probability is at least `min_p` times the probability of the
+  /// most likely token. The value must be in [0, 1]; 0 = off.
   double min_p = 0.0;
 };
 

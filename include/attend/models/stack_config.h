@@ -119,7 +119,8 @@ struct StackConfig {
   bool final_norm = true;                 ///< norm after the last block
   BranchScale branch_scale = BranchScale::none;  ///< learned scale of residual branches
   double residual_scale = 1.0;                   ///< constant scale of residual branches
-  /// Dropout probability of attention weights, feed-forward, residual branches and embeddings.
+  /// Dropout probability. Dropout is applied to the attention weights, the activations in
+  /// feed-forward layers, the outputs of residual branches, and the embeddings.
   double dropout = 0.0;
   /// Stochastic depth: the probability of dropping a residual branch in training. The probability
   /// grows linearly with depth; this field is the probability of the last block.
@@ -144,10 +145,10 @@ ATTEND_API TransformerDecoderOptions decoder_options(const StackConfig& config, 
 ATTEND_API TokenEmbeddingOptions embedding_options(const StackConfig& config, int64_t vocab_size,
                                                    int64_t max_seq_len);
 
-/// Returns the options of a KV cache for the self-attention of `num_layers` blocks and `batch_size`
-/// sequences of up to `max_seq_len` tokens. If all layers have a sliding window of at most
-/// `max_seq_len` and positions are not learned, the cache overwrites old tokens. Sequences may then
-/// have any length, and each call of the model may add up to `max_seq_len` tokens.
+/// Returns the options of a KV cache for the self-attention of `num_layers` blocks. The cache holds
+/// `batch_size` sequences of up to `max_seq_len` tokens. If all layers have a sliding window of at
+/// most `max_seq_len` and positions are not learned, the cache overwrites old tokens. Sequences may
+/// then have any length, and each call of the model may add up to `max_seq_len` tokens.
 ATTEND_API KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers,
                                         int64_t batch_size, int64_t max_seq_len);
 

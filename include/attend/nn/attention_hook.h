@@ -25,7 +25,8 @@ class OffsetBias;
 ///
 ///     attention->forward(x, {.causal = true}, {.cache = &cache, .layer = 0});
 struct ForwardState {
-  /// KV cache that the keys and values of this call are appended to; null = none.
+  /// KV cache; null = none. Self-attention appends the keys and values of this call to the cache.
+  /// Cross-attention stores the keys and values of the memory in it.
   KvCache* cache = nullptr;
   /// Index of this layer among the layers of `cache`.
   int64_t layer = 0;
@@ -105,6 +106,8 @@ class ATTEND_API OffsetBias {
 };
 
 /// Returns the positions of the queries, (B, T) or (T): `args.positions` or, if not set, 0 .. T-1.
+/// For use in `after_projection`. With a `KvCache`, the result may be wrong in `before_attention`,
+/// where `args.positions` may be unset although the queries do not start at position 0.
 inline torch::Tensor query_positions(const AttentionContext& context) {
   return context.args.positions.defined() ? context.args.positions
                                           : positions_like(context.query, -2);

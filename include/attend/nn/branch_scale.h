@@ -17,7 +17,7 @@ struct LayerScaleOptions {
 
   /// Number of channels.
   ATTEND_ARG(int64_t, width);
-  /// Initial value of the weights. It is small, so that a block is initially close to the identity.
+  /// Initial value of the weights. With a small value, a block is initially close to the identity.
   ATTEND_ARG(double, init) = 1e-5;
 };
 

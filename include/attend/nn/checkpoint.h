@@ -16,12 +16,12 @@ namespace attend {
 /// `parameters`: the leaf tensors that `function` reads besides `x`; frozen, repeated and unused
 /// parameters are allowed. If `function` reads tensors that are not leaves, pass them as
 /// `arguments` of the overload below: otherwise they get no gradient, and in-place changes of them
-/// are not detected. The second call runs with the same autocast state and the same RNG states as
-/// the first call. The RNG states are those of the CPU and of the devices of the arguments and
-/// trainable parameters. Objects that `function` refers to must exist until the backward pass, so
-/// capture module holders by value. Do not change the training mode of captured modules before the
-/// backward pass. Tensor hooks of a parameter (`register_hook`) are called twice. If grad mode is
-/// disabled, `function` is called only once.
+/// are not detected. The second call runs with the autocast and RNG states of the first call. The
+/// states are saved for the CPU and for each device with an argument or a trainable parameter.
+/// Objects that `function` refers to must exist until the backward pass, so capture module holders
+/// by value. Do not change the training mode of captured modules before the backward pass. Tensor
+/// hooks of a parameter (`register_hook`) are called twice. If grad mode is disabled, `function` is
+/// called only once.
 ///
 /// Throws c10::ValueError if a parameter is not a leaf. The backward pass throws
 /// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if an

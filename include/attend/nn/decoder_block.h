@@ -83,11 +83,11 @@ class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl
   /// self-attention, which is causal only if `self_args.causal` is set. `memory_args`: arguments of
   /// the cross-attention. `self_args.mask` broadcasts to (B, H, T, K), where K is T plus the number
   /// of cached keys, and `memory_args.mask` to (B, H, T, S); each is bool (true = may attend) or
-  /// float (added to the scores). `need_weights` is ignored; use an `AttentionRecorder`, which
-  /// records the weights of the self-attention, then those of the cross-attention. `state.cache`
-  /// caches the keys and values of the self-attention and of the memory; `state.hook` is called
-  /// only by the self-attention. Throws c10::ValueError if the width of `x` is not E or the width
-  /// of `memory` is not M.
+  /// float (added to the scores). The attention weights are not returned, even if `need_weights` is
+  /// set; to get them, use an `AttentionRecorder`. It records the weights of the self-attention,
+  /// then those of the cross-attention. `state.cache` caches the keys and values of the
+  /// self-attention and of the memory. Only the self-attention calls `state.hook`. Throws
+  /// c10::ValueError if the width of `x` is not E or the width of `memory` is not M.
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& self_args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});

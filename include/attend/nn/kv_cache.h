@@ -23,8 +23,9 @@ struct KvCacheOptions {
   ATTEND_ARG(int64_t, num_kv_heads) = -1;
   /// Width D of each head.
   ATTEND_ARG(int64_t, head_dim) = -1;
-  /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W,
-  /// `max_seq_len` must be at least W + T - 1 for calls of up to T tokens.
+  /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, a
+  /// sequence may become longer than `max_seq_len`. Each `extend` by T tokens that exceeds
+  /// `max_seq_len` then requires that `max_seq_len` is at least W + T - 1.
   ATTEND_ARG(int64_t, max_seq_len) = -1;
   /// Sliding window in tokens, at least as large as the sliding window of the attention layers.
   /// When `max_seq_len` is reached, new tokens overwrite the oldest tokens, so sequences may have
@@ -118,10 +119,10 @@ class ATTEND_API KvCache {
   void clear();
 
   /// Shortens each sequence b to its first lengths[b] tokens. To undo an `extend`, pass the lengths
-  /// from before the `extend`. This also works if, e.g. after an exception, some layers have not
-  /// appended the tokens of the `extend`. Throws c10::ValueError, and leaves the cache unchanged,
-  /// if a length exceeds the current length of the sequence, or if the next token of a shortened
-  /// sequence could attend to a token that has been overwritten.
+  /// from before the `extend`. This also works if some layers have not appended the tokens of the
+  /// `extend`, e.g. because the model threw an exception. Throws c10::ValueError, and leaves the
+  /// cache unchanged, if a length is negative or exceeds the current length of the sequence, or if
+  /// the next token of a shortened sequence could attend to a token that has been overwritten.
   ///
   ///     const auto lengths = cache.lengths();
   ///     cache.extend(3);  // then the model is called with 3 tokens

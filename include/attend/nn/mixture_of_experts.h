@@ -26,10 +26,11 @@ struct ExpertsOptions {
   ATTEND_ARG(int64_t, num_experts);
   /// Number of experts K per token.
   ATTEND_ARG(int64_t, num_experts_per_tok) = 2;
-  /// How a softmax of the router's logits weights the outputs of the K chosen experts. If true, the
-  /// softmax is over these K experts, so the weights sum to 1 (Mixtral). If false, it is over all N
-  /// experts (Switch Transformer). Set this option to false if K = 1: a softmax over one expert is
-  /// always 1, so the router would get no gradient from the output.
+  /// The output of each of the K chosen experts is multiplied by a softmax of the router's logits.
+  /// If true, the softmax is over the K chosen experts, so the factors sum to 1 (Mixtral). If
+  /// false, the softmax is over all N experts (Switch Transformer). Set this option to false if
+  /// K = 1: a softmax over one expert is always 1, so the router would get no gradient from the
+  /// output.
   ATTEND_ARG(bool, norm_topk_prob) = true;
 };
 
@@ -37,7 +38,7 @@ struct ExpertsOptions {
 ///
 ///     MixtureOfExpertsOptions(64, 8);  // 8 experts of width 64
 ///     MixtureOfExpertsOptions(FeedForwardOptions(64).activation(Activation::swiglu),
-///                             ExpertsOptions(8).num_experts_per_tok(1));
+///                             ExpertsOptions(8).num_experts_per_tok(1).norm_topk_prob(false));
 struct MixtureOfExpertsOptions {
   /// Options of each expert and of the routing.
   MixtureOfExpertsOptions(FeedForwardOptions expert, ExpertsOptions experts)
@@ -86,7 +87,8 @@ class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExp
   torch::Tensor aux_loss;
 
  private:
-  /// Runs all experts on all tokens, for `StaticShapesGuard`; returns (B*T, E).
+  /// Returns the same as `mix`, but runs all experts on all tokens, so that no shape depends on the
+  /// routing. Used while a `StaticShapesGuard` exists.
   torch::Tensor mix_all(const torch::Tensor& tokens, const torch::Tensor& weights);
   /// Runs each expert on its tokens; returns (B*T, E). `tokens` (B*T, E); `routed` (B*T, N) is 1
   /// where a token is routed to an expert, else 0; `weights` (B*T, N) are the factors of the

@@ -21,9 +21,9 @@ struct EnumNames<GateWidth> {
   static constexpr std::array<std::string_view, 2> names{"head", "element"};
 };
 
-/// Attention hook for an output gate: projects the attention's input to one logit per head, or per
-/// element of the heads, and multiplies the attention output by the sigmoid of these logits (Qiu et
-/// al. 2025; Qwen3-Next gates each element).
+/// Attention hook for an output gate (Qiu et al. 2025): projects the input of the query projection
+/// to logits, and multiplies the attention output by the sigmoid of the logits. There is one logit
+/// per head or, for `GateWidth::element`, per element of each head's output (Qwen3-Next).
 ///
 /// State dict: `projection`, a Linear without bias: (H, E) or, for `GateWidth::element`, (H*D, E).
 ///

@@ -60,8 +60,9 @@ TORCH_MODULE(RelativeBias);
 ///     options.attention().add(relative_bias({.bidirectional = false}));
 ATTEND_API AttentionHookFactory relative_bias(const RelativeBiasOptions& options = {});
 
-/// Returns a factory of `RelativeBias` that uses the first layer's table (T5). Add this hook to all
-/// layers of a stack except the first layer, which must have `relative_bias` with the same options.
+/// Returns a factory of `RelativeBias` hooks that use the table of the stack's first layer (T5).
+/// Add it to all layers except the first layer, which must have `relative_bias` with the same
+/// options. The name of the submodule is also `relative_bias`.
 ///
 ///     TransformerEncoderOptions stack(TransformerBlockOptions(64, 4), 6);
 ///     stack.per_layer([](int64_t layer, TransformerBlockOptions& block) {

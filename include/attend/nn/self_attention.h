@@ -38,7 +38,8 @@ struct SelfAttentionOptions {
 /// Single-head self-attention as in introductory texts: three projections, scores, softmax,
 /// weighted sum. Unlike `MultiheadAttention`, it has no output projection and no dropout.
 ///
-/// State dict: `query`, `key` (Dk, E), `value` (Dv, E), each a Linear.
+/// State dict: three Linear modules. The weights of `query` and `key` are (Dk, E), the weight of
+/// `value` is (Dv, E).
 ///
 ///     SelfAttention attention(SelfAttentionOptions(4).v_dim(3));
 ///     auto [y, weights] = attention(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
@@ -48,7 +49,7 @@ class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionIm
   explicit SelfAttentionImpl(const SelfAttentionOptions& options);
 
   /// `x` (B, T, E) or (T, E); returns the output (..., T, Dv) and, if `args.need_weights`, the
-  /// weights (..., T, T). Throws c10::ValueError if the width of `x` is not E or
+  /// weights (..., T, T). Throws c10::ValueError if the width of `x` is not E, or if
   /// `args.average_attn_weights` is set.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {});
 

@@ -15,7 +15,7 @@
 
 namespace attend {
 
-/// Identifies an entry of `SharedTensors`: entries with equal keys have equal values.
+/// Key of an entry of `SharedTensors`. Layers that pass equal keys get the same value.
 class ATTEND_API SharedKey {
  public:
   /// `name`: name of the value, a string literal. `like`: a tensor with the dtype and device that

@@ -53,12 +53,12 @@ struct TokenEmbeddingOptions {
   ATTEND_ARG(double, dropout) = 0.0;
 };
 
-/// Token embedding, times `embedding_scale`, plus position and token type embeddings, then a norm
-/// and dropout.
+/// Sum of the token embeddings (times `embedding_scale`), the position embeddings and the token
+/// type embeddings. A norm, if set, and dropout are applied to the sum.
 ///
-/// State dict: the Embedding `token` (V, E). Depending on the options, also the Embeddings
-/// `position` (max_seq_len, E), for learned positions, and `token_type` (type_vocab_size, E), and
-/// the module `norm`.
+/// State dict: the Embedding `token` (V, E). With learned positions, also the Embedding `position`
+/// (max_seq_len, E). With token types, also the Embedding `token_type` (type_vocab_size, E). With a
+/// norm, also the module `norm`.
 ///
 ///     TokenEmbedding embedding(TokenEmbeddingOptions(65, 128, 64));
 ///     auto x = embedding(tokens);  // (B, T) -> (B, T, 128)
@@ -71,8 +71,9 @@ class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbedding
   /// (T), integers; 0 .. T-1 if undefined. `token_types`: in the shape of `tokens`, int64 or int32
   /// in [0, type_vocab_size); all 0 if undefined. Throws c10::ValueError if a shape is wrong, if T
   /// exceeds `max_seq_len`, or if `token_types` is passed but `type_vocab_size` is 0. On the CPU,
-  /// also throws c10::ValueError if a token or a token type is out of range, or if positions are
-  /// learned and a position is out of range. Throws c10::TypeError for other dtypes.
+  /// except in a trace, also throws c10::ValueError if a token or a token type is out of range, or
+  /// if positions are learned and a position is out of range. Throws c10::TypeError for other
+  /// dtypes.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& positions = {},
                         const torch::Tensor& token_types = {});
 

@@ -66,8 +66,8 @@ struct TransformerBlockOptions {
 /// `NormOrder::parallel`, there is one branch with one norm for both.
 ///
 /// State dict: `attention` (MultiheadAttention), `feed_forward` (FeedForward, MixtureOfExperts or a
-/// custom module), `norm1`, `norm2` (not with `NormOrder::parallel`) and the optional modules of
-/// `Residual`.
+/// custom module), `norm1` and the optional modules of `Residual`. Except with
+/// `NormOrder::parallel`, also `norm2`.
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)

@@ -28,14 +28,15 @@ struct TransformerDecoderOptions {
   ATTEND_NESTED_ARG(DecoderBlockOptions, block);
   /// Function that changes the options of individual layers. It is called for each layer, with the
   /// index of the layer and a copy of `block`. In the copy, `stochastic_depth` is already the
-  /// probability for this layer. If not set, the layers differ only in `stochastic_depth`.
+  /// probability for this layer. Without this function, the layers differ only in
+  /// `stochastic_depth`.
   ATTEND_ARG(std::function<void(int64_t layer, DecoderBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   ATTEND_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
   ATTEND_ARG(bool, final_norm) = true;
-  /// If true, the backward pass recomputes each block instead of storing its activations. See
-  /// `checkpoint`.
+  /// If true, the forward pass does not store the activations inside the blocks, and the backward
+  /// pass computes them again. See `checkpoint`.
   ATTEND_ARG(bool, gradient_checkpointing) = false;
 };
 
@@ -43,7 +44,7 @@ struct TransformerDecoderOptions {
 /// Masks, rotary tables and ALiBi biases are computed once per forward pass and shared by the
 /// blocks.
 ///
-/// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and `norm`.
+/// State dict: `blocks.0` .. `blocks.L-1` (DecoderBlock) and, with `final_norm`, `norm`.
 ///
 ///     TransformerDecoder decoder(DecoderBlockOptions(64, 4), 6);
 ///     auto y = decoder(x, memory, {.causal = true});  // -> (B, T, 64)

@@ -31,22 +31,24 @@ struct TransformerEncoderOptions {
   ATTEND_NESTED_ARG(TransformerBlockOptions, block);
   /// Function that changes the options of individual layers. It is called for each layer, with the
   /// index of the layer and a copy of `block`. In the copy, `stochastic_depth` is already the
-  /// probability for this layer. If not set, the layers differ only in `stochastic_depth`.
+  /// probability for this layer. Without this function, the layers differ only in
+  /// `stochastic_depth`.
   ATTEND_ARG(std::function<void(int64_t layer, TransformerBlockOptions& block)>, per_layer);
   /// Number of blocks L; with 0, only the final norm is applied.
   ATTEND_ARG(int64_t, num_layers);
   /// If true, the last block is followed by a norm, made by `block.residual().norm()`.
   ATTEND_ARG(bool, final_norm) = true;
-  /// If true, the backward pass recomputes each block instead of storing its activations: less
-  /// memory, about a third more time. See `checkpoint`.
+  /// If true, the forward pass does not store the activations inside the blocks, and the backward
+  /// pass computes them again. This needs less memory and about a third more time. See
+  /// `checkpoint`.
   ATTEND_ARG(bool, gradient_checkpointing) = false;
 };
 
 /// Stack of transformer blocks: an encoder (Vaswani et al. 2017) or, called with `.causal = true`,
-/// a decoder-only language model such as GPT-2. Masks, rotary tables and ALiBi biases are computed
-/// once per forward pass and shared by the blocks.
+/// the blocks of a decoder-only language model such as GPT-2. Masks, rotary tables and ALiBi biases
+/// are computed once per forward pass and shared by the blocks.
 ///
-/// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and `norm`.
+/// State dict: `blocks.0` .. `blocks.L-1` (TransformerBlock) and, with `final_norm`, `norm`.
 ///
 ///     TransformerEncoder encoder(TransformerBlockOptions(64, 4), 6);
 ///     auto y = encoder(x, {.key_mask = key_mask});  // (B, T, 64) -> (B, T, 64)

@@ -10,8 +10,9 @@ namespace attend {
 ///
 ///     RelativeBucketOptions{.bidirectional = false}  // for a causal decoder
 struct RelativeBucketOptions {
-  /// Number of buckets. In each direction, half of the buckets contain one distance each; the other
-  /// half contain logarithmically growing ranges of distances.
+  /// Number of buckets. If `bidirectional` is set, each direction has half of the buckets. Of the
+  /// buckets of a direction, the first half contain one distance each, and the second half contain
+  /// ranges of distances. The ranges grow exponentially.
   int64_t num_buckets = 32;
   /// Keys at this distance or farther are in the last bucket of their direction.
   int64_t max_distance = 128;

@@ -84,9 +84,10 @@ struct RotaryTables {
   torch::Tensor sin;  ///< shape of `cos`
 };
 
-/// Returns the tables for `positions` (T) or (B, T), in tokens. The tables have the dtype of
-/// `frequencies` (R/2). Use float32 or wider frequencies, since float16 and bfloat16 cannot
-/// represent large positions exactly. cos and sin are multiplied by `attention_scaling`.
+/// Returns the tables for `positions` (T) or (B, T), in tokens. The positions are converted to the
+/// dtype of `frequencies` (R/2), and the tables have this dtype. Use float32 or float64, since
+/// float16 and bfloat16 cannot represent large positions exactly. cos and sin are multiplied by
+/// `attention_scaling`.
 ///
 ///     auto tables = rotary_tables(positions_like(q, -2), torch::tensor(rotary_frequencies(64)));
 ATTEND_API RotaryTables rotary_tables(const torch::Tensor& positions,

@@ -42,9 +42,10 @@ class ATTEND_API Pt2Program {
   /// passed as a 0-dimensional int64 tensor. Other inputs that are not tensors are constants of the
   /// program and must not be passed. An output that is a number in Python is returned as a
   /// 0-dimensional tensor. An output that is None is returned as an undefined tensor. Throws
-  /// InputError if dtypes, devices or shapes do not match; the message names the input, the
-  /// dimension, the value found and the value expected. A size that is computed from other sizes,
-  /// such as twice the batch size, is not checked. Throws c10::Error if an operator fails.
+  /// InputError if the number of inputs, a dtype, a device or a shape does not match. The message
+  /// names the input, the value found, the value expected and, for a wrong size, the dimension. A
+  /// size that is computed from other sizes, such as twice the batch size, is not checked. Throws
+  /// c10::Error if an operator fails.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
   /// Returns the names of the inputs, in order.

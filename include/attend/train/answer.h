@@ -18,8 +18,8 @@ inline constexpr const char* kBosToken = "<begin>";
 /// Last token of the target of a Seq2Seq.
 inline constexpr const char* kEosToken = "<end>";
 
-/// Returns the ids of `kBosToken` and `kEosToken`. Throws InputError if the tokenizer does not have
-/// these tokens.
+/// Returns the ids of `kBosToken` and `kEosToken`, which must be tokens of the tokenizer. Throws
+/// InputError if the tokenizer cannot encode them.
 ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
 /// Returns the model's answer to the prompt of an example. A SequenceClassifier answers with the

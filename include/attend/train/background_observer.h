@@ -29,7 +29,8 @@ class ATTEND_API BackgroundObserver : public Observer {
   /// the thread cannot be started.
   explicit BackgroundObserver(std::vector<std::shared_ptr<Observer>> observers,
                               std::chrono::milliseconds timeout = std::chrono::seconds(10));
-  /// Delivers queued reports. If an observer hangs, the thread is left running after the timeout.
+  /// Waits until all queued reports are delivered, but not longer than the timeout. If reports are
+  /// left then, the thread keeps running.
   ~BackgroundObserver() override;
   BackgroundObserver(const BackgroundObserver&) = delete;
   BackgroundObserver& operator=(const BackgroundObserver&) = delete;

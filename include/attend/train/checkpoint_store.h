@@ -17,12 +17,12 @@ struct LoadedCheckpoint {
   std::vector<std::string> damaged;  ///< messages about newer checkpoints that are damaged
 };
 
-/// Stores the two latest checkpoints of a run on disk. Each is a folder (`step-000000400`) that
-/// contains weights, state and best weights as safetensors, the trainer state as JSON, and a
-/// manifest with size and CRC-32C of each file. A checkpoint is written to a temporary folder,
-/// synced, and renamed, so a crash does not damage the previous checkpoint. If the best weights
-/// have not changed since the previous checkpoint, best.safetensors is a hard link to the file in
-/// the previous checkpoint.
+/// Stores the two latest checkpoints of a run on disk. Each is a folder (`step-000000400`). The
+/// folder contains the fields `weights`, `state` and `best` of the `Checkpoint` as safetensors
+/// files, the field `trainer_state` as a JSON file, and a manifest with the size and CRC-32C of
+/// each of these files. A checkpoint is written to a temporary folder, synced, and renamed, so a
+/// crash does not damage the previous checkpoint. If the best weights have not changed since the
+/// previous checkpoint, best.safetensors is a hard link to the file in the previous checkpoint.
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.checkpoint());
@@ -33,17 +33,18 @@ class ATTEND_API CheckpointStore {
   explicit CheckpointStore(std::filesystem::path directory);
 
   /// Saves a checkpoint. Then keeps only this checkpoint and the latest checkpoint of an earlier
-  /// step, and removes all others. A resumed run may also have checkpoints of later steps, which
-  /// were damaged, so that `load_latest` skipped them; they are removed as well. Throws
-  /// std::runtime_error if a file cannot be written (the message names it); earlier checkpoints are
-  /// then kept.
+  /// step, and removes all others. This also removes checkpoints of later steps: a resumed run has
+  /// such checkpoints if they are damaged, because `load_latest` skips damaged checkpoints. Throws
+  /// std::runtime_error if a file cannot be written; the message names the file, and no checkpoint
+  /// is removed.
   void save(const Checkpoint& checkpoint);
 
   /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws
   /// InputError with all errors if every checkpoint is damaged.
   std::optional<LoadedCheckpoint> load_latest() const;
 
-  /// Returns the folder of the newest checkpoint, which may be damaged; empty if there is none.
+  /// Returns the folder of the newest checkpoint, which may be damaged. Returns an empty path if
+  /// there is no checkpoint.
   std::filesystem::path latest() const;
   /// Returns the step of the newest checkpoint; std::nullopt if there is none.
   std::optional<int64_t> latest_step() const;

@@ -16,8 +16,8 @@
 
 namespace attend::train {
 
-/// Returns the samples of a torch::data dataset with the given `indices`, stacked: data (B, ...),
-/// target (B, ...). Works for datasets with samples of type `torch::data::Example<>`, and for such
+/// Returns the samples at `indices` of a torch::data dataset, stacked: data (B, ...), target
+/// (B, ...). Works for datasets with samples of type `torch::data::Example<>`, and for such
 /// datasets mapped with `torch::data::transforms::Stack`.
 ///
 ///     const auto batch = get_batch(dataset, {0, 5, 2});

@@ -35,7 +35,7 @@ struct Evaluation {
   std::optional<double> accuracy() const { return exact_match.accuracy(); }
 };
 
-/// Batch size of evaluations. Changes the result only by rounding errors.
+/// Batch size of evaluations. It affects the results only by rounding errors.
 inline constexpr int64_t kEvalBatchSize = 64;
 
 }  // namespace attend::train

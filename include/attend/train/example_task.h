@@ -19,9 +19,10 @@ class ATTEND_API ExampleTask : public Task {
  protected:
   /// Generates one example.
   virtual Example draw(Sampler& sampler) const = 0;
-  /// Generates one example for the validation data. The example is discarded if its checksum makes
-  /// it training data. Calls `draw` by default. Override it to test generalization to examples that
-  /// `draw` does not generate.
+  /// Generates one example for the validation data. The example is discarded if the checksum of its
+  /// prompt makes it training data, or if the validation data already contains its prompt. Calls
+  /// `draw` by default. Override it to test generalization to examples that `draw` does not
+  /// generate.
   virtual Example draw_validation(Sampler& sampler) const { return draw(sampler); }
   /// Converts examples to a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;

@@ -39,11 +39,12 @@ struct LearningRateSearch {
 /// the smoothed loss falls fastest.
 ///
 /// The search stops early at a non-finite loss or gradient. It also stops if training diverges,
-/// that is, if the loss falls by 10 % and then exceeds the loss of the first step for ten
+/// that is, if the loss falls by more than 10 % and then exceeds the loss of the first step for ten
 /// consecutive steps. `lr`, the schedule, `max_steps`, `eval_every`, `log_every` and `on_nonfinite`
 /// of `config` are ignored. `stop_requested` is called after each step and stops the search if it
 /// returns true. The search trains the module of `objective`: use a new module for the actual
-/// training. Throws c10::ValueError unless 0 < min_lr < max_lr and num_steps >= 2.
+/// training. Throws c10::ValueError unless 0 < min_lr < max_lr and num_steps >= 2. Throws
+/// std::runtime_error if a weight is not finite at a step with a non-finite loss or gradient.
 ///
 ///     const auto search = search_learning_rate(objective, config);
 ///     if (search.suggestion) config.lr = *search.suggestion;
@@ -51,8 +52,9 @@ ATTEND_API LearningRateSearch search_learning_rate(
     std::shared_ptr<Objective> objective, TrainingConfig config,
     const LearningRateRange& range = {}, const std::function<bool()>& stop_requested = {});
 
-/// Returns the learning rate at which the curve of smoothed losses falls fastest; std::nullopt if
-/// the curve never falls by 10 % of its first value, or has fewer than three steps.
+/// Returns the learning rate at which the curve of smoothed losses falls fastest. The part of the
+/// curve after its minimum is ignored. Returns std::nullopt if the curve has fewer than three
+/// steps, or if its minimum is more than 90 % of its first value.
 ATTEND_API std::optional<double> suggest_learning_rate(const std::vector<LearningRateStep>& steps,
                                                        const std::vector<double>& smoothed);
 

@@ -19,10 +19,10 @@ class AppendFile;
 ///     MetricsLog log("runs/demo/metrics.jsonl");
 class ATTEND_API MetricsLog : public Observer {
  public:
-  /// Creates the file. If `resumed_step` > 0, the run was resumed after this step: incomplete lines
-  /// and lines of later steps are removed from the existing file, and new lines are appended. The
-  /// constructor and each report throw std::runtime_error if the file cannot be written; the
-  /// message names it.
+  /// Creates the file. An existing file is overwritten if `resumed_step` is 0. If `resumed_step` is
+  /// greater than 0, the run was resumed after this step: incomplete lines and lines of later steps
+  /// are removed from the existing file, and new lines are appended. The constructor and each
+  /// report throw std::runtime_error if the file cannot be written; the message names the file.
   explicit MetricsLog(const std::filesystem::path& path, int64_t resumed_step = 0);
 
   void on_progress(const Progress& progress) override;

@@ -69,7 +69,7 @@ class ATTEND_API Objective {
   /// count equally, also with gradient accumulation.
   virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
 
-  /// Returns the loss on the validation data. Called in eval mode, without gradients, and with
+  /// Evaluates the module on the validation data. Called in eval mode, without gradients, and with
   /// the same autocast state as `training_loss`.
   virtual Evaluation evaluate() = 0;
 

@@ -31,7 +31,8 @@ class ATTEND_API Observer {
   virtual void on_progress(const Progress& /*progress*/) {}
   /// Called with the validation result after `step` steps.
   virtual void on_evaluation(int64_t /*step*/, const Evaluation& /*evaluation*/) {}
-  /// Called after the last report, also if training was stopped. Flush buffers here.
+  /// Called after the last report, also after early stopping or a requested stop. Not called if an
+  /// exception ends training. Flush buffers here.
   virtual void on_finish() {}
 };
 

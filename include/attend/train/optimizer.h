@@ -16,10 +16,9 @@ namespace attend::train {
 
 /// Base class of the optimizers.
 ///
-/// An optimizer is constructed with all parameters of a module, frozen ones included. A step
-/// updates only the parameters that require a gradient at that time: a parameter unfrozen later is
-/// optimized from then on, and a parameter frozen later is no longer changed, not even by weight
-/// decay.
+/// The parameters of an optimizer may be frozen. A step updates only the parameters that require a
+/// gradient at that time: a parameter unfrozen later is optimized from then on, and a parameter
+/// frozen later is no longer changed, not even by weight decay.
 class ATTEND_API Optimizer {
  public:
   virtual ~Optimizer() = default;

@@ -24,7 +24,7 @@ struct LabelledLines {
 /// Throws InputError if the file is missing, is not UTF-8 text, has another extension, has no rows,
 /// or does not have exactly one column `text` and one column `label`. Also throws InputError for a
 /// row with a misplaced or unterminated quote, an empty text or label, or more or fewer fields than
-/// the first line. The message names file and line.
+/// the first line. The message names the file and, for an error in a line, the line.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";

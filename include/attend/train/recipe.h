@@ -40,8 +40,8 @@ static_assert(kModelKinds.size() == std::variant_size_v<ModelConfig>);
 ATTEND_API std::string_view model_kind(const ModelConfig& config);
 
 /// Configuration of a run: task, data, model and training. The vocabulary sizes and the number of
-/// classes in the model's config are ignored: the task determines them. `data.vocab_size` limits
-/// the vocabulary of a tokenizer that is made from a text.
+/// classes in the model's config are ignored: the task determines them. `data.vocab_size` sets
+/// the vocabulary size of a subword tokenizer, and limits that of a word tokenizer.
 struct ATTEND_API Recipe {
   std::string task = "senses";  ///< name of a task, see `tasks()`
   std::string text;             ///< path of the file to train on, for tasks that read one
@@ -59,9 +59,11 @@ struct ATTEND_API Recipe {
   int64_t max_seq_len() const;
 };
 
-/// Reads a recipe file (TOML); values not set in the file are taken from `base`. Throws InputError
-/// if the file is missing or not TOML, for a value of the wrong type, and for an unknown key (the
-/// message suggests the nearest known key).
+/// Reads a recipe file (TOML). Values not set in the file are taken from `base`. There is one
+/// exception: if the file sets another `model.kind` than that of `base`, only the stack options and
+/// `max_seq_len` of the model are taken from `base`, and its other values are the defaults. Throws
+/// InputError if the file is missing or not TOML, for a value of the wrong type, and for an unknown
+/// key (the message suggests the nearest known key).
 ATTEND_API Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 
 /// Returns the recipe as TOML with all values.

@@ -19,8 +19,8 @@ namespace attend::train {
 class RunLock;
 struct RunContent;
 
-/// Names of the files in a run directory, except the files of the tokenizer (`Tokenizer::files`)
-/// and of the embedding projector (`EmbeddingFiles`).
+/// Names of the files and folders in a run directory, except the lock file, the files of the
+/// tokenizer (`Tokenizer::files`) and the files of the embedding projector (`EmbeddingFiles`).
 struct RunFiles {
   static constexpr const char* recipe = "recipe.toml";       ///< all configuration values
   static constexpr const char* data = "data.json";           ///< values that must be the same
@@ -53,9 +53,10 @@ class ATTEND_API RunDirectory {
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
   /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
-  /// Throws InputError if another process writes to the run, or if the run was created with another
-  /// task, model, optimizer, seed, vocabulary or data; the message lists each difference. Other
-  /// training values may differ.
+  /// Throws InputError if `path` has no recipe.toml, if another process writes to the run, or if
+  /// the run is finished and has no checkpoints. Also throws InputError if the run was created with
+  /// another task, model, optimizer, seed, vocabulary, data or `TrainingRunOptions::values`; the
+  /// message lists each difference. Training values other than optimizer and seed may differ.
   static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
 
   ~RunDirectory();

@@ -10,7 +10,8 @@
 namespace attend::train {
 
 /// Random number generator for training batches and for the shuffled order of a dataset. Its state
-/// is part of every checkpoint, so a resumed run sees the same batches.
+/// is part of every checkpoint, so a resumed run draws the same batches as a run without
+/// interruption.
 ///
 ///     Sampler sampler(seed);
 ///     auto batch = select_rows(examples, sampler.rows(examples.tokens.size(0), 64));

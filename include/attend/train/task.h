@@ -75,8 +75,8 @@ ATTEND_API const TaskInfo& find_task(const std::string& name);
 
 /// Makes the task of a recipe. `tokenizer`: tokenizer of a run with the same recipe and data; a
 /// task with a subword tokenizer uses it instead of training a new one. Throws InputError if the
-/// kind of model is not the one that the task requires, if the recipe changes a value of
-/// `DataConfig` that the task does not read, or if a value is out of the task's range.
+/// kind of model is not the one that the task requires, if a value is out of the task's range, or
+/// if a value of `DataConfig` differs from the task's default although the task does not read it.
 ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe,
                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

@@ -61,9 +61,9 @@ struct TrainerHooks {
 /// Training loop for any `Objective`: gradient accumulation, clipping by norm, learning rate
 /// schedule, mixed precision, evaluation, early stopping, checkpoints and exact resuming.
 ///
-/// With the same seed, thread count, machine and initial weights, training gives bitwise the same
-/// weights, even if it is interrupted and resumed. The constructor seeds LibTorch's global
-/// generators, which dropout uses. The module stays on its device.
+/// On the CPU, with the same seed, thread count, machine and initial weights, training gives
+/// bitwise the same weights, even if it is interrupted and resumed. The constructor seeds
+/// LibTorch's global generators, which dropout uses. The module stays on its device.
 ///
 /// With `config.threads` = 0 (auto) and a module on the CPU, the first call of `run` measures a few
 /// forward and backward passes with different numbers of CPU threads, restores the state of the

@@ -58,15 +58,16 @@ struct TrainingConfig {
   Precision precision = Precision::fp32;           ///< precision of forward and backward pass
   OnNonFinite on_nonfinite = OnNonFinite::stop;    ///< behaviour at a non-finite loss or gradient
   int64_t eval_every = 100;                        ///< steps between evaluations
-  int64_t patience = 0;                            ///< early stopping: evaluations without
-                                                   ///< improvement; 0 = off
+  int64_t patience = 0;                            ///< early stopping after this number of
+                                                   ///< evaluations without improvement; 0 = off
   int64_t checkpoint_every = 100;                  ///< steps between checkpoints
   int64_t log_every = 10;                          ///< steps between progress reports
   int64_t seed =
       1;  ///< seed of batches and dropout, and of the weights of models made from a recipe
   int64_t threads = 0;          ///< CPU threads; 0 = auto: the fastest number, measured when
-                                ///< training starts, and recorded in checkpoints. The number
-                                ///< is not changed if other processes start to use cores later.
+                                ///< training starts; for a module on a GPU, all available
+                                ///< threads. The number is recorded in checkpoints. It is
+                                ///< not changed if other processes start to use cores later.
   std::string device = "auto";  ///< see `resolve_device`
 };
 

@@ -50,8 +50,9 @@ void power(Call& call) {
   const auto base = call.operand("self", type);
   if (!call.is_tensor("exponent")) {
     const auto exponent = call.number("exponent").real;
-    // As in LibTorch, x^2 is computed as x * x. For integer tensors, all positive whole powers are
-    // computed as products, which are exact. Pow computes in floating point, which is not exact.
+    // As in LibTorch, x^2 is computed as x * x. If the result has an integer type, powers with any
+    // positive whole exponent are computed as products, which are exact. Pow computes in floating
+    // point, which is not exact.
     const bool is_whole = exponent >= 1.0 && exponent == std::floor(exponent);
     if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
       return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));

@@ -34,8 +34,9 @@ Value repeat_heads(Call& call, const char* name) {
   return call.reshape(repeated, before, sizes);
 }
 
-/// Returns the factor by which the scores are multiplied, in the type of the query: the argument
-/// `scale` or, if `scale` is absent, 1 / sqrt(D), where D is the last size of the query.
+/// Returns the factor by which the scores are multiplied. The factor is the argument `scale` or, if
+/// `scale` is absent, 1 / sqrt(D), where D is the size of the query's last dimension. The factor
+/// has the type of the query.
 Value scale_of(Call& call) {
   auto& graph = call.graph();
   const auto type = call.tensor("query").type;

@@ -72,8 +72,8 @@ class Call {
   /// Sets output `i` to `value`, cast to the output's type.
   void set_output(Value value, std::size_t i = 0);
 
-  // Each of these functions calls the function of Translation that has the same name. The nodes
-  // that it adds to the graph read dynamic sizes at run time.
+  // The next three functions call the functions of Translation that have the same names. Those
+  // functions add nodes to the graph that read dynamic sizes at run time.
 
   Value size(const program::Size& size) { return translation_.size(size); }
   Value shape(const Sizes& sizes) { return translation_.shape(sizes); }

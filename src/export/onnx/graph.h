@@ -37,7 +37,7 @@ Type at_least_float32(Type type);
 /// Returns the type to which two types are promoted. The rules are those of torch::promote_types.
 Type promote(Type one, Type other);
 
-/// An output of a node, or an input of the graph.
+/// An output of a node, or an input or initializer of the graph.
 struct Value {
   std::size_t id = 0;  ///< 0 = an omitted optional input
   Type type = Type::float32;
@@ -88,8 +88,8 @@ class Graph {
             const Attributes& attributes = {}, std::optional<Type> type = {});
   /// Adds a node with several outputs. `types` contains the type of each output. If the operator
   /// does not support the type of the first input, the inputs of this type are cast to a fallback
-  /// type. The node then returns the outputs of this type in the fallback type, and these outputs
-  /// are cast back.
+  /// type. The outputs for which `types` contains the type of the first input are then computed in
+  /// the fallback type and cast back.
   std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 

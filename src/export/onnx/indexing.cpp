@@ -162,7 +162,8 @@ void masked_select(Call& call) {
     const auto shape = graph.shape_of(other);
     return graph.add("Expand", {value, shape});
   };
-  // `self` and `mask` are broadcast: each is expanded to the shape of the other.
+  // `self` and `mask` are broadcast to a common shape. The ONNX operator Expand broadcasts in both
+  // directions, so `values` has the common shape, and `condition` gets it from `values`.
   const auto values = expanded(self, mask);
   const auto condition = expanded(mask, values);
   const auto flat = graph.add("Reshape", {condition, graph.list({-1})});

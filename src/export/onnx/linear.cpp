@@ -73,7 +73,8 @@ void inner(Call& call) {
   call.set_output(call.graph().add("MatMul", {call.operand("self", type), other}));
 }
 
-/// Translates cosine_similarity: sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps)).
+/// Translates cosine_similarity: sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps)). Here |x| is the
+/// L2 norm of x along the dimension `dim`.
 void cosine_similarity(Call& call) {
   auto& graph = call.graph();
   const auto type = call.result_type();

@@ -24,9 +24,9 @@ Types without(Types types, const std::vector<Type>& left_out) {
   return types;
 }
 
-/// An operator may not support inputs of type `type`. Returns the types to which such inputs can be
-/// cast, the narrowest type first. Each of these types can represent all values of `type`, with one
-/// exception: float64 falls back to float32.
+/// Returns the types to which inputs of type `type` can be cast for an operator that does not
+/// support `type`, the narrowest type first. Each of these types can represent all values of
+/// `type`, with one exception: float64 falls back to float32.
 std::vector<Type> fallback_types(Type type) {
   switch (type) {
     case Type::boolean:

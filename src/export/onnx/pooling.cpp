@@ -73,7 +73,8 @@ Value pool_to_one(Call& call, Pool pool, Value value, int64_t dimension) {
   return reduce_min_max(call, "ReduceMax", value, {dimension}, true);
 }
 
-/// Pools a dimension of size `size` to `windows` elements. The windows may overlap.
+/// Pools `dimension`, which has the size `size`, to `windows` elements. Each element is the mean or
+/// the maximum of a slice. The slices may overlap.
 Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int64_t size,
                      int64_t windows) {
   std::vector<Value> parts;

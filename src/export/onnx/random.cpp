@@ -74,8 +74,8 @@ void randint(Call& call) {
 }
 
 /// Returns the translation rule of bernoulli. `probability` is the name of the argument that
-/// contains the probabilities. Each element of the result is 1 with its probability, and 0
-/// otherwise.
+/// contains the probabilities: a tensor, or one number for all elements. Each element of the result
+/// is 1 with its probability, and 0 otherwise.
 Rule bernoulli(const char* probability) {
   return [=](Call& call) {
     auto& graph = call.graph();

@@ -52,8 +52,8 @@ namespace {
 
 using Dimensions = std::vector<int64_t>;
 
-/// Returns true if one of `dimensions`, the reduced dimensions, has size 0. In this case, the
-/// results of ReduceSum depend on the ONNX runtime.
+/// Returns true if one of `dimensions`, the reduced dimensions, has the fixed size 0. In this case,
+/// the results of ReduceSum depend on the ONNX runtime.
 bool is_empty(Call& call, const Dimensions& dimensions) {
   const auto& sizes = call.sizes("self");
   return std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {
@@ -75,8 +75,8 @@ void sum(Call& call) {
   call.set_output(sum_of(call, value, reduced_dimensions(call), keepdim(call)));
 }
 
-/// Returns true if a size may be 0. The sizes of dynamic dimensions are at least 1, but an
-/// expression of them, such as T - 1, may be 0.
+/// Returns true if a size may be 0. The dynamic dimensions of the inputs have at least size 1, but
+/// a size that is computed from them, such as T - 1, may be 0.
 bool may_be_zero(const program::Size& size) {
   return is_fixed(size) ? size.value == 0 : program::symbol_in(size.expression).empty();
 }

@@ -69,9 +69,10 @@ std::vector<Resized> resized_dimensions(Call& call) {
   return resized;
 }
 
-/// Returns the index of the element of the input that becomes each element of the output. The
-/// result is computed as in LibTorch's kernels, in float32: Resize rounds differently. The kernel
-/// for images (2d) computes the indices exactly if the size stays the same or doubles.
+/// For each index along the resized dimension of the output, returns the index in the input from
+/// which the element is copied. The result is computed in float32, as in LibTorch's kernels, since
+/// Resize rounds differently. LibTorch's kernel for images (2d) computes the indices exactly if the
+/// size stays the same or doubles.
 Value nearest_indices(Call& call, const Resized& resized, bool is_image) {
   auto& graph = call.graph();
   const auto zero = graph.number(Type::int64, 0);
@@ -103,7 +104,8 @@ void nearest(Call& call) {
   call.set_output(value);
 }
 
-/// Returns true if a product with a size is exact in float32, for products up to 2^20.
+/// Returns true if the product of `factor` and any size is exact in float32, provided that the
+/// product is at most 2^20. This is true for multiples of 1/16.
 bool is_exact_in_float32(double factor) {
   return std::floor(16 * factor) == 16 * factor;
 }
@@ -128,8 +130,9 @@ Value resize_by_factors(Call& call, Value input, const std::vector<Resized>& res
   const auto count = static_cast<int64_t>(factors.size());
   const auto scales = graph.constant({Type::float32, {count}, std::move(factors)});
   if (is_exact) return graph.add("Resize", {input, Value{}, scales}, attributes);
-  // Resize computes the new size in float32, so it may be wrong by 1. Repeating the last elements
-  // makes the result longer and does not change its first elements.
+  // Resize computes the new size in float32, so the new size may be wrong by 1. Therefore, Pad
+  // first repeats the last elements, so that the result of Resize is long enough. Slice then cuts
+  // this result to the right size. The padding does not change the elements that Slice keeps.
   const auto padded = graph.add("Pad", {input, graph.list(padding)}, {{"mode", "edge"}});
   const auto longer = graph.add("Resize", {padded, Value{}, scales}, attributes);
   return graph.add("Slice", {longer, graph.list(begins), graph.add("Concat", ends, {{"axis", 0}}),

@@ -32,7 +32,7 @@ c10::ScalarType dtype_of(Type type) {
 }
 
 torch::Tensor tensor_of(const Constant& constant) {
-  // The tensor is created in the widest type, then cast.
+  // The tensor is created with float64 or int64 elements, then cast to `constant.type`.
   const bool real = is_floating_point(constant.type);
   auto wide = at::empty({static_cast<int64_t>(constant.numbers.size())},
                         real ? torch::kDouble : torch::kLong);

@@ -30,8 +30,9 @@ std::map<std::string, int64_t> symbols_of(const ExportedProgram& program,
   return symbols;
 }
 
-/// Returns an expression with plain names and numbers, such as "Add(s0, 2)". Returns "at all sizes"
-/// if the expression is empty, that is, if the size is an integer.
+/// Returns `expression` as text for messages: symbols and integers become plain names and numbers,
+/// as in "Add(s0, 2)". Returns "at all sizes" if `expression` is empty, that is, if the size is an
+/// integer.
 std::string readable(const std::string& expression) {
   if (expression.empty()) return "at all sizes";
   static const std::regex kAtom("(?:Symbol|Integer)\\('?([\\w-]+)[^)]*\\)");

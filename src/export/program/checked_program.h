@@ -20,9 +20,9 @@ class ATTEND_API CheckedProgram {
   CheckedProgram(const ExportedProgram& program,
                  const std::map<std::string, torch::Tensor>& weights, torch::Device device);
 
-  /// Returns the outputs. Throws std::runtime_error if a SymInt or the size of a tensor differs
-  /// from the number or expression in the metadata. Does not check sizes with a placeholder (see
-  /// `is_unknown`).
+  /// Returns the outputs. Throws std::runtime_error if a SymInt or the size of a dimension differs
+  /// from the number or expression in the metadata, or if the number of dimensions of a tensor
+  /// differs. Does not check sizes whose expression is a placeholder (see `is_unknown`).
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs) const;
 
  private:

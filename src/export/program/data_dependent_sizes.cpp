@@ -27,10 +27,11 @@ constexpr const char* kCount = "count";
 /// Describes an operator whose outputs have a size that depends on the values of one argument.
 struct Rule {
   const char* argument;
-  /// Operators of the same kind compute equal sizes from the same argument.
+  /// If two operators of the same kind get the same tensor as this argument, their data-dependent
+  /// sizes are equal.
   const char* kind = kCount;
-  /// If true, the argument `dim` is the index of the dimension with this size; otherwise, the index
-  /// is 0.
+  /// If true, the operator's argument `dim` is the index of the output dimension that has the
+  /// data-dependent size. Otherwise, this index is 0.
   bool has_dim = false;
 };
 
@@ -95,8 +96,8 @@ class Finder {
            dtype == schema_enum(c10::ScalarType::Byte);
   }
 
-  /// If `num_classes` is not given, the last dimension of one_hot's result has the size
-  /// max(self) + 1.
+  /// Returns the last dimension of one_hot's result if `num_classes` is not given. This dimension
+  /// then has the size max(self) + 1. Returns nullopt if `num_classes` is given.
   std::optional<Dimension> dimension_of_one_hot(const Node& node) const {
     const auto& classes = required_argument<TensorName>(node, "self");
     const auto* count = find_argument<int64_t>(node, "num_classes");

@@ -109,7 +109,7 @@ class Decomposer {
   }
 
   /// Replaces `diagonal` of a matrix by `diagonal` of a square slice of the matrix. Returns false
-  /// if the sizes of the matrix are constant, or the matrix is always square.
+  /// if the matrix has no dynamic size (see `is_dynamic`) or is always square.
   bool diagonal(const Node& node) {
     const auto& self = required_argument<TensorName>(node, "self");
     const auto diagonal = diagonal_in(node, self);

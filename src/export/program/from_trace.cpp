@@ -22,7 +22,8 @@ namespace jit = torch::jit;
 using c10::IValue;
 using c10::TypeKind;
 
-/// Makes names unique: appends a number to a name that is already taken.
+/// Makes valid and unique names: replaces all characters except letters and digits by '_', and
+/// appends a number to a name that is already taken.
 class UniqueNames {
  public:
   std::string make(std::string wanted) {

@@ -152,7 +152,8 @@ class SymbolicMeta {
   /// Sets the strides of a slice: the strides of the sliced tensor, with the stride of the sliced
   /// dimension multiplied by `step`. The runs do not always show these strides. For example,
   /// x.slice(1, 0, 900) of a dense x of shape (B, T, E) is dense in all runs if runs with T > 900
-  /// would need too much memory.
+  /// would need too much memory. For the same reason, unsets `is_contiguous` if the slice was
+  /// contiguous in all runs, but may not be contiguous at other sizes.
   void set_strides_of_slice(const Node& slice) {
     auto& meta = program_.tensors.at(std::get<TensorName>(slice.outputs.front()).name);
     const auto& self = program_.tensors.at(required_argument<TensorName>(slice, "self").name);
@@ -247,9 +248,9 @@ class SymbolicMeta {
                    : Size{.value = values.front(),
                           .expression = fmt::format("{}({})", kUnknown, fmt::join(values, ","))};
     }
-    // Each size is looked up in `strides_` too. If the size is a floor division or a clamped size,
-    // find() adds it to the variables of `strides_`, so that expressions of strides can contain the
-    // size.
+    // The size is also looked up in `strides_`, but the result is not used. If the size is a floor
+    // division or a clamped size, find() adds it to the variables of `strides_`, so that
+    // expressions of strides can contain the size.
     strides_.find(regular(values));
     if (const auto found = sizes_.find(values)) return *found;
     return new_unbacked(values, /*is_variable=*/true);

@@ -52,9 +52,9 @@ class Observations {
   const DataDependentSizes& data_dependent() const { return data_dependent_; }
   /// Sizes of the dynamic dimensions in each run.
   const std::vector<Run>& runs() const { return runs_; }
-  /// Number of regular runs: all runs except the last ones, which are those of `runs_with_ones`.
-  /// Expressions of strides are found only from regular runs, since the stride of a dimension of
-  /// size 1 is arbitrary.
+  /// Number of regular runs. These are the first runs, those of `runs_of` and `far_runs_of`.
+  /// Expressions of strides are found only from regular runs: in later runs, a dimension may have
+  /// size 1, and the stride of a dimension of size 1 is arbitrary.
   std::size_t num_regular_runs() const { return num_regular_runs_; }
   /// Indices of the runs that determine the coefficients of polynomials. These are the runs with
   /// small sizes among the first `num_regular_runs()` runs.

@@ -37,18 +37,19 @@ ATTEND_API std::vector<SampledDimension> sampled_dimensions(
 
 /// Returns the sizes of the dynamic dimensions in each run. Run 0 has the example's sizes. In run
 /// 1, each dimension has its first size from `SampledDimension::sizes`. Each later run differs from
-/// run 1 in at most three dimensions. There are runs for all sizes of each single dimension, and
-/// for a few sizes of each pair and triple of dimensions. Together, the runs determine the
-/// coefficients of polynomials of degree 3.
+/// run 1 in at most three dimensions. For each dimension, there is a run with each size from
+/// `SampledDimension::sizes` in which no other dimension differs from run 1. For each pair and
+/// triple of dimensions, there are runs with a few combinations of such sizes. Together, the runs
+/// determine the coefficients of polynomials of degree 3.
 ATTEND_API std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
 /// Returns runs in which one dimension has a size from its list `SampledDimension::far`. If there
 /// is only one dimension, there is one run for each such size. If there are several dimensions,
-/// there are two runs for each such size. In the first run, all other dimensions have their first
-/// size from `SampledDimension::sizes`. In the second run, they have their second size. After these
-/// runs, there is a run in which each dimension has the largest size from its list `far`. If the
-/// sizes in the ranges of all dimensions have at most 64 combinations, the last runs are all
-/// combinations in which no dimension has size 1. `runs`: the result of `runs_of`.
+/// there are two runs for each such size: in one run, all other dimensions have their first size
+/// from `SampledDimension::sizes`; in the other run, they have their second size. With several
+/// dimensions, the next run is one in which each dimension has the largest size from its list
+/// `far`. If the sizes in the ranges of all dimensions have at most 64 combinations, the last runs
+/// are all combinations in which no dimension has size 1. `runs`: the result of `runs_of`.
 ATTEND_API std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
                                         const std::vector<Run>& runs);
 

@@ -61,8 +61,8 @@ class ShapeFunction {
   }
 
  private:
-  /// `start` and `end` are clamped to the dimension. The size is then max(0, end - start) / step,
-  /// rounded up.
+  /// `start` and `end` are first clamped to the dimension. The size of the slice is then
+  /// max(0, end - start) / step, rounded up.
   void slice() {
     const auto& self = sizes_of("self");
     const auto dimension = dim(self, "dim");
@@ -171,7 +171,8 @@ class ShapeFunction {
     return bounds_of(size, program_.ranges).first >= 0 ? size : max(size, {0});
   }
 
-  /// Adds a size if its expression contains a floor division or is clamped.
+  /// Adds a size to the result if the expression of the size contains FloorDiv, Min or Max. Omits
+  /// expressions with more than kMaxLength characters.
   void add(const Argument& output, std::size_t dimension, const Size& size) {
     constexpr std::size_t kMaxLength = 2000;  // an operator may repeat its input's expression
     const auto contains = [&](const char* function) {
@@ -209,7 +210,8 @@ class ShapeFunction {
     return std::get<int64_t>(list->at(list->size() == 1 ? 0 : index));
   }
 
-  /// Returns the argument `start` or `end` of a slice, or nullopt if the argument is a SymInt.
+  /// Returns the argument `start` or `end` of a slice, or nullopt if the argument is a SymInt. If
+  /// the argument is not given, returns its default: 0 for `start`, kEnd for `end`.
   std::optional<int64_t> number(std::string_view argument) const {
     if (find_argument<SymbolName>(node_, argument) != nullptr) return std::nullopt;
     const auto* given = find_argument<int64_t>(node_, argument);

@@ -86,9 +86,9 @@ Size call(const char* function, const Size& a, const Size& b, int64_t value) {
   return {value, fmt::format("{}({}, {})", function, text_of(a), text_of(b))};
 }
 
-/// Returns the arguments if `expression` is a call of `function`, otherwise {}. For example,
-/// returns
-/// {"Integer(1)", "Symbol('s0', ...)"} for "Add(Integer(1), Symbol('s0', ...))" and "Add".
+/// Returns the arguments if `expression` is a call of `function`, otherwise {}. For the expression
+/// "Add(Integer(1), Symbol('s0', ...))" and the function "Add", for example, returns
+/// {"Integer(1)", "Symbol('s0', ...)"}.
 std::vector<std::string> arguments_of(const std::string& expression, const std::string& function) {
   if (!expression.starts_with(function + "(")) return {};
   std::vector<std::string> arguments(1);
@@ -151,7 +151,8 @@ std::pair<int64_t, int64_t> bounds_of(const Size& size,
                                       const std::map<std::string, Range>& ranges) {
   using Limits = std::numeric_limits<int64_t>;
   if (size.expression.empty()) return {size.value, size.value};
-  // Without negative factors, a size grows with every symbol.
+  // The bounds below are correct only if a size never decreases when a symbol grows. Expressions
+  // without negative factors have this property.
   if (size.expression.find("Mul(Integer(-") != std::string::npos)
     return {Limits::min(), Limits::max()};
   std::map<std::string, int64_t> smallest;

@@ -13,12 +13,13 @@ namespace attend::program {
 /// Returns the name of the symbol if the expression is a single symbol, else "".
 ATTEND_API std::string symbol_in(const std::string& expression);
 
-/// Returns the SymPy expression of a dynamic size with the symbol `name`, such as "s0".
+/// Returns the SymPy expression of the symbol of a dynamic size. `name`: name of the symbol, such
+/// as "s0".
 ATTEND_API std::string size_symbol(const std::string& name);
 
-/// Returns the SymPy expression of the unbacked symbol `name`, such as "u0". An unbacked symbol
-/// stands for a size that is not computed from the dynamic sizes, for example because the size
-/// depends on the values of tensors. An unbacked symbol has no size hint.
+/// Returns the SymPy expression of an unbacked symbol. `name`: name of the symbol, such as "u0". An
+/// unbacked symbol stands for a size that is not computed from the dynamic sizes, for example
+/// because the size depends on the values of tensors. An unbacked symbol has no size hint.
 ATTEND_API std::string unbacked_symbol(const std::string& name);
 
 /// Returns true if an expression contains an unbacked symbol.
@@ -31,10 +32,10 @@ ATTEND_API bool is_unbacked(const std::string& expression);
 ///     evaluate(size, {{"s0", 7}});
 ATTEND_API int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols);
 
-/// Returns a lower and an upper bound of a size, for symbols within their ranges. Returns the
-/// smallest and the largest int64_t if the bounds are unknown: if a symbol has a negative factor,
-/// or a sum or product exceeds 64 bits. If a symbol of the size has no maximum, the upper bound is
-/// the largest int64_t.
+/// Returns a lower and an upper bound of a size, for symbols within their ranges. If a symbol of
+/// the size has no maximum, the upper bound is the largest int64_t. The bounds are unknown if the
+/// expression contains a negative factor, or if a sum or product exceeds 64 bits. Returns the
+/// smallest and the largest int64_t in these cases.
 ATTEND_API std::pair<int64_t, int64_t> bounds_of(const Size& size,
                                                  const std::map<std::string, Range>& ranges);
 

@@ -18,8 +18,8 @@ class SymIntNodes {
   SymIntNodes(ExportedProgram& program, std::vector<Node>& nodes)
       : program_(program), nodes_(nodes) {}
 
-  /// Adds a node that reads the size of a dimension of a tensor. `size`: the size of this dimension
-  /// in the metadata.
+  /// Adds a node that reads the size of `tensor` in dimension `dimension`, and returns the name of
+  /// the new SymInt. `size`: this size in the metadata of the tensor.
   SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size);
 
   /// Each of these functions adds a node that computes a SymInt from `a` and `b`, and returns the

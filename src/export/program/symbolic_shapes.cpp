@@ -196,8 +196,9 @@ std::optional<Polynomial> find_product(const Variables& variables, const RunValu
   return std::nullopt;
 }
 
-/// Returns the polynomial of `count` variables that equals the target, or nullopt if there is none.
-/// The runs with the indices `fitted` determine the coefficients.
+/// Tries each choice of `count` variables. Returns the first polynomial that equals the target, or
+/// nullopt if none is found. The coefficients are determined by the runs in `fitted` in which the
+/// size is not clamped. `fitted`: indices of runs.
 std::optional<Polynomial> find_polynomial(const Variables& variables, std::size_t count,
                                           const WantedSize& target, const Indices& fitted) {
   Indices runs;
@@ -297,9 +298,9 @@ std::size_t num_values(const WantedSize& target) {
 }
 
 /// Calls the overload above for each variable: first with slope 1, then with the result of
-/// `step_of` as slope. Returns the first expression that is found, or nullopt. If the target has
-/// fewer than kMinValuesOfQuotient different values, only slope 1 is tried, and nothing is tried if
-/// the target is clamped.
+/// `step_of` as slope. Returns the first expression that is found, or nullopt. There are two
+/// exceptions if `num_values(target)` is less than kMinValuesOfQuotient: if the target is clamped,
+/// returns nullopt; otherwise, tries only slope 1.
 std::optional<Polynomial> find_quotient(const Variables& variables, const WantedSize& target) {
   const auto step = step_of(select(target.values, target.between));
   const bool has_few = num_values(target) < kMinValuesOfQuotient;
@@ -371,8 +372,9 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
     if (const auto line = find_line(*variable, plain)) return line->text();
   }
   if (const auto found = find_polynomial(all(), /*count=*/1, plain, fitted_)) return found->text();
-  // Expressions found below become variables of later expressions: strides are products of sizes,
-  // and the size of a concatenation may be sliced or divided.
+  // Expressions found below become variables of later expressions, since strides are products of
+  // sizes, and the size of a concatenation may be sliced or divided. A product with an integer
+  // factor does not become a variable.
   if (const auto found = find_product(recent(), values)) {
     if (found->terms.front().first == 1) sums_.push_back({found->text(), values});
     return found->text();

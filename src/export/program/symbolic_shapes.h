@@ -32,9 +32,9 @@ class ATTEND_API SymbolicShapes {
   /// is found. `Size::value` is `values[0]`.
   std::optional<Size> find(const std::vector<int64_t>& values);
 
-  /// Adds an expression whose value in run i is `values[i]`. For these values, `find` returns this
-  /// expression, unless another expression with these values is known. Expressions that are found
-  /// later may contain the added expression.
+  /// Adds an expression whose value in run i is `values[i]`. For these values, `find` then returns
+  /// this expression. Expressions that are found later may contain the added expression. Does
+  /// nothing if an expression with these values is already known, or if all values are equal.
   void add(const std::string& expression, const std::vector<int64_t>& values);
 
   /// A variable of the polynomials.

@@ -13,7 +13,7 @@ namespace attend::program {
 /// allowed operators are the ATen operators that LibTorch tags as core or pointwise, the ATen
 /// operators that allowed_operators.cpp lists by name, and the in-place variants of both.
 /// aten::resize and overloads that write their result to an argument, such as add.out, are not
-/// among them. The always allowed operators only compute tensors from tensors. They check their
+/// among them. The always allowed operators only compute tensors and numbers. They check their
 /// arguments, except for the recurrent layers on the CPU.
 struct AllowedOperators {
   std::set<std::string> namespaces = {};  ///< all operators of these namespaces are allowed

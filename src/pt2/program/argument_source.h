@@ -14,7 +14,7 @@ namespace attend::program {
 
 using Values = std::vector<c10::IValue>;  // values at run time, indexed by slot (see ValueTable)
 
-/// Reads the value of an operator's argument at run time.
+/// Reads the value of an operator's argument, or of an output of the program, at run time.
 struct Source {
   std::function<c10::IValue(const Values&)> read;
   std::vector<std::size_t> slots;  ///< slots that `read` reads

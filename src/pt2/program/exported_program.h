@@ -7,9 +7,9 @@
 #include <variant>
 #include <vector>
 
-/// torch.export's ExportedProgram as plain data, with the names and enum values of torch.export's
-/// schema (torch/_export/serde/schema.py). The types do not use LibTorch, so parsing an untrusted
-/// file runs no code of LibTorch.
+/// torch.export's ExportedProgram as plain data. Dtypes, layouts and memory formats are enum values
+/// of torch.export's schema (torch/_export/serde/schema.py). The types do not use LibTorch, so
+/// parsing an untrusted file runs no code of LibTorch.
 namespace attend::program {
 
 struct Device {

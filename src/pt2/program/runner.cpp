@@ -35,8 +35,8 @@ void record(const Step& step, const Values& values, const std::vector<std::strin
   }
 }
 
-/// Pairs of slots: the slot of the new value, and the slot of the target, i.e. of the tensor that
-/// the new value overwrites.
+/// Pairs of slots. The first slot contains a new value. The second slot contains the target: the
+/// tensor that the new value overwrites.
 using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;
 
 /// Applies all mutations at once. Outputs and new values that share memory with a target are copied

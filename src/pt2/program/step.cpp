@@ -16,9 +16,9 @@ c10::OperatorHandle find_operator(const std::string& target, const AllowedOperat
   if (parts.name.empty()) throw InputError("expected torch.ops.NAMESPACE.NAME.OVERLOAD");
   const c10::OperatorName name(parts.qualified_name(), parts.dispatcher_overload());
   const auto found = c10::Dispatcher::singleton().findSchema(name);
-  // An operator outside of the namespace aten may be missing because its library is not loaded. If
-  // the namespace is not allowed either, the error of `check_allowed` is thrown, since it is more
-  // useful than the error for a missing operator.
+  // An operator outside of the namespace aten may be missing because its library is not loaded. For
+  // such an operator, `check_allowed` is called first: if the operator is not allowed, the error of
+  // `check_allowed` is more useful than the error for a missing operator.
   if (!found && parts.space == "aten") throw InputError("the operator does not exist");
   check_allowed(allowed, name);
   if (!found) {

@@ -60,7 +60,7 @@ IValue divide(const Numbers& n) {
   return real(n[0]) / real(n[1]);
 }
 
-/// Returns a / b rounded down, as Python's `//`. The division of C++ rounds towards zero.
+/// Returns a / b rounded down, as Python's `//` does. The division of C++ rounds towards zero.
 int64_t quotient(int64_t a, int64_t b) {
   if (b == 0) throw InputError("division by zero");
   if (a == std::numeric_limits<int64_t>::min() && b == -1) overflow();

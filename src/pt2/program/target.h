@@ -26,7 +26,7 @@ inline bool is_operator(std::string_view target) {
   return target.starts_with(kOperators);
 }
 
-/// Parses the target of an operator. Returns a Target with empty strings if a part is missing.
+/// Parses the target of an operator. If a part is missing, all strings of the result are empty.
 inline Target parse_target(std::string_view target) {
   const auto rest = target.substr(kOperators.size());
   const auto first = rest.find('.');

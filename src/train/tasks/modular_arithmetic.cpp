@@ -13,8 +13,8 @@ namespace {
 constexpr int64_t kLength = 4;        // number of tokens in "a + b ="
 constexpr int64_t kMaxModulus = 512;  // a quarter of a million examples, generated in a second
 
-/// All sums a + b modulo `symbols`, a prime by default. Shows grokking (Power et al. 2022): the
-/// validation accuracy rises long after the training accuracy has reached 100 %.
+/// All sums a + b modulo `symbols`, a prime by default. The task shows grokking (Power et al.
+/// 2022): the validation accuracy rises long after the training accuracy has reached 100 %.
 class ModularArithmeticTask : public ListedTask {
  public:
   static Recipe defaults() {

@@ -11,7 +11,7 @@ class SortTask : public LetterTask {
   using LetterTask::LetterTask;
 
   /// Default recipe: one more layer than the other letter tasks, since the position of each letter
-  /// depends on all other letters.
+  /// in the answer depends on all other letters.
   static Recipe defaults() {
     auto recipe = LetterTask::defaults();
     recipe.stack().num_layers = 3;
