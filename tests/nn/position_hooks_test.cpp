@@ -1,4 +1,5 @@
-// Properties of all position schemes as attention hooks.
+// Tests that each position scheme (rotary, ALiBi, relative bias) must pass when it is added to
+// MultiheadAttention as an attention hook.
 #include "nn/position_hooks.h"
 
 #include "attend/nn/multihead_attention.h"
