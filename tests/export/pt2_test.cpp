@@ -66,7 +66,8 @@ TEST_F(Pt2, RunsAtOtherShapes) {
   }
 }
 
-/// Slices that are clamped only at input sizes far from the example's, and slices of slices.
+/// Slices, and slices of slices, whose sizes reach their limit only at input sizes that are much
+/// larger than the example's: `x.slice(1, -2000)` has the size min(T, 2000).
 TEST_F(Pt2, IsCorrectUpToTheMaximum) {
   using Function = torch::Tensor (*)(const torch::Tensor&);
   const std::vector<Function> functions{
