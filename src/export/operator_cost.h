@@ -16,8 +16,9 @@ struct OperatorCost {
   /// caller compares this number with the total memory of the inputs (in `verify`, of the inputs
   /// and outputs), and sets `bytes` to the larger number.
   int64_t bytes = 0;
-  /// Total number of elements in all tensors that operators returned. Includes the tensors that
-  /// operators returned to other operators.
+  /// Total number of elements in all tensors that operators returned. Operators that
+  /// other operators call are included: the results of `aten::linear` and of the `aten::addmm` that
+  /// it calls are both counted.
   int64_t elements = 0;
 };
 

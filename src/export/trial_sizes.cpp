@@ -40,8 +40,8 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
   }
   sizes.around_constants.assign(around.begin(), around.end());
 
-  // The logarithm of the size is uniformly distributed, so that small sizes are as likely as large
-  // sizes.
+  // The logarithm of the size is uniformly distributed: a size from 10 to 99, for example, is as
+  // likely as a size from 100 to 999. Otherwise, almost all sizes would be large.
   std::mt19937_64 generator(seed);
   std::uniform_real_distribution<double> logarithm(std::log(static_cast<double>(dimension.min)),
                                                    std::log(static_cast<double>(last) + 1));

@@ -224,8 +224,9 @@ bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
              static_cast<int64_t>(at::SDPBackend::math);
 }
 
-/// Returns the number of queries per block. The number is smaller if the weights (rows, keys) are
-/// stored or the sliding window is small.
+/// Returns the number of queries per block, the rows of its weights (rows, keys). With a learned
+/// bias, dropout, a soft cap or sinks, blocks are small, because the weights of a block are then
+/// stored. With a sliding window, a block has half as many queries as the window, within limits.
 int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
                     const torch::Tensor& offset_bias) {
   if (const auto rows = block_limits().rows; rows > 0) return rows;

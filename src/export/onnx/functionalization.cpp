@@ -62,7 +62,9 @@ bool is_inplace_view(const std::string& key) {
   return is_among(kOperators, key);
 }
 
-/// Returns true if the call may copy its input because of the argument `memory_format`.
+/// Returns true if the call has a `memory_format` other than the operator's default, which is
+/// contiguous for `contiguous` and preserve for all other operators. Such a call may copy its input
+/// to another memory layout.
 bool has_memory_format(const program::Node& node) {
   const auto* format = program::find_argument<program::SchemaMemoryFormat>(node, "memory_format");
   if (format == nullptr) return false;

@@ -70,9 +70,9 @@ std::vector<Resized> resized_dimensions(Call& call) {
 }
 
 /// For each index along the resized dimension of the output, returns the index in the input from
-/// which the element is copied. ONNX's operator Resize is not used, since it rounds differently from
-/// LibTorch's kernels. As in these kernels, the indices are computed in float32. The kernel for
-/// images (2d) computes them exactly if the size stays the same or doubles.
+/// which the element is copied. ONNX's operator Resize is not used, since it rounds differently
+/// from LibTorch's kernels. As in these kernels, the indices are computed in float32. The kernel
+/// for images (2d) computes them exactly if the size stays the same or doubles.
 Value nearest_indices(Call& call, const Resized& resized, bool is_image) {
   auto& graph = call.graph();
   const auto zero = graph.number(Type::int64, 0);

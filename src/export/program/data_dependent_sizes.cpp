@@ -21,7 +21,8 @@ bool is_in_place(const Node& node) {
   return name.ends_with('_') && !name.ends_with("__");
 }
 
-/// The value of `Rule::kind` for a size that equals the number of nonzero elements of a tensor, such as a mask.
+/// The value of `Rule::kind` for a size that equals the number of nonzero elements of a tensor,
+/// such as a mask.
 constexpr const char* kCount = "count";
 
 /// Describes an operator whose outputs have a size that depends on the values of one argument.

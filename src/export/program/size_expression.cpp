@@ -80,7 +80,8 @@ std::string text_of(const Size& size) {
   return size.expression.empty() ? fmt::format("Integer({})", size.value) : size.expression;
 }
 
-/// Returns `value`, with the expression `function(a, b)` unless a and b are integers.
+/// Returns a Size with the value `value` and the expression "function(a, b)". If both a and b are
+/// integers (their expressions are empty), the result is an integer, too.
 Size call(const char* function, const Size& a, const Size& b, int64_t value) {
   if (a.expression.empty() && b.expression.empty()) return {value, {}};
   return {value, fmt::format("{}({}, {})", function, text_of(a), text_of(b))};
