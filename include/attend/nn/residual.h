@@ -51,8 +51,8 @@ struct ResidualOptions {
 /// A residual branch: x + f(x), with norms, scale, dropout and stochastic depth. The modules of the
 /// branch are registered in the block that contains the branch.
 ///
-///     residual_ = Residual(*this, "1", 64, options);              // in a module's reset()
-///     x = residual_(x, [&](auto h) { return feed_forward(h); });  // in its forward
+///     Residual residual(*this, "1", 64, options);                // in a module's reset()
+///     x = residual(x, [&](auto h) { return feed_forward(h); });  // in its forward
 class ATTEND_API Residual {
  public:
   /// An empty branch; assign another branch before use.
