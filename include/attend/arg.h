@@ -3,11 +3,12 @@
 #include <type_traits>
 #include <utility>
 
-/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. If they are
-/// called on a temporary, they return a value instead of a reference. Therefore, the reference in
+/// Declares an option with a setter and a getter of the same name, as TORCH_ARG does. Unlike with
+/// TORCH_ARG, a setter or getter that is called on a temporary returns a value instead of a
+/// reference. Therefore, the reference in
 /// `const auto& options = LayerScaleOptions(64).init(1e-4);` does not dangle.
 ///
-/// If a struct has an option `dropout`, its getter is called as follows:
+/// The getter of an option `dropout` is called as follows:
 ///
 ///     double p = options.dropout();
 #define ATTEND_ARG(T, name)                                                                 \

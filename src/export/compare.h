@@ -11,7 +11,8 @@ namespace attend {
 /// Returns the largest absolute difference of two outputs. Throws std::runtime_error unless shapes
 /// and dtypes are equal and |found - expected| <= tolerance * min(1 + |expected|, largest) for each
 /// element, where `largest` is the largest absolute value of the finite elements of the tensor
-/// `expected`. Integers and Booleans must be equal. Equal infinities and two NaNs count as equal.
+/// `expected`. The real and imaginary parts of complex numbers are compared as separate elements.
+/// Integers and Booleans must be equal. Equal infinities and two NaNs count as equal.
 /// `beginning`: the beginning of the message, such as "for x, the exported program returns"; the
 /// message continues with what was found and what was expected. The comparison needs little memory
 /// in addition to the tensors.

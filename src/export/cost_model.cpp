@@ -49,8 +49,8 @@ double CostModel::growth(const std::string& dimension, int64_t size,
     const auto last = costs.rbegin();
     if (costs.size() == 1) return from(*last, 2.0);
     // The cost is a sum of powers of the size. At larger sizes, the power with the largest exponent
-    // dominates the sum. The exponent estimated between the two largest known sizes may be smaller,
-    // so 0.25 is added.
+    // dominates the sum. The exponent estimated between the two largest known sizes may be smaller
+    // than this largest exponent, so 0.25 is added.
     return from(*last, std::max(power_between(*std::next(last), *last) + 0.25, 1.0));
   }
   if (next->first == size || next == costs.begin()) return value_of(next->second, member) / base;

@@ -26,8 +26,9 @@ class ATTEND_API CostModel {
   /// factor of a dimension is the cost if only this dimension changes, divided by the cost at the
   /// base sizes. The known sizes of a dimension are the base size and the added sizes. Above the
   /// largest known size, the cost is assumed to grow with a power of the size. The exponent is
-  /// estimated from the costs at the two largest known sizes, with a margin of 0.25, and is at
-  /// least 1. If only the base size is known, the exponent is 2, as for the scores of attention.
+  /// estimated from the costs at the two largest known sizes. A margin of 0.25 is added, and the
+  /// sum is raised to 1 if it is less. If only the base size is known, the exponent is 2, since the
+  /// cost of attention scores grows with the square of the sequence length.
   /// Between two known sizes, the cost is interpolated by a power of the size. Below the smallest
   /// known size, the cost at the smallest known size is used.
   OperatorCost predict(const SizesByName& sizes) const;

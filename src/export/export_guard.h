@@ -15,13 +15,14 @@
 
 namespace attend {
 
-/// RAII guard of every export: validates names and options, sets eval mode, disables gradients,
-/// restores parameters and buffers that forward mutates, and restores the default random number
-/// generators. While forward is traced, records the operators that read values of tensors, such as
-/// `item()`.
+/// RAII guard of every export. The constructor validates names and options, sets eval mode, and
+/// disables gradients. The destructor undoes both settings, and restores the default random number
+/// generators and the parameters and buffers that forward mutated. While forward is traced, the
+/// guard records the operators that read values of tensors, such as `item()`.
 class ATTEND_API ExportGuard {
  public:
-  /// Throws c10::ValueError if the options, the example inputs or names in the module are invalid.
+  /// Throws c10::ValueError if the options or the example inputs are invalid, or if a parameter,
+  /// buffer or submodule has a name that files of this format do not support.
   ExportGuard(torch::nn::Module& module, const std::vector<torch::Tensor>& example_inputs,
               const ExportOptions& options, TargetFormat format);
   ~ExportGuard();

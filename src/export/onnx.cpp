@@ -20,9 +20,9 @@
 namespace attend {
 namespace {
 
-/// Returns a map from each tied weight to the first weight with the same data. The first weight is
-/// not a key of the map. Weights are identified by name, such as "decoder.norm.weight"
-/// (`Input::target`).
+/// Returns a map from each tied weight to the first weight with the same data pointer, sizes,
+/// strides and dtype. The first weight is not a key of the map. Weights are identified by name,
+/// such as "decoder.norm.weight" (`Input::target`).
 std::map<std::string, std::string> tied_weights(const program::TracedProgram& traced) {
   using Identity = std::tuple<const void*, std::vector<int64_t>, std::vector<int64_t>, int>;
   std::map<Identity, std::string> first;
@@ -98,7 +98,8 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   auto trace_options = options;
   for (std::size_t i = 0; i < trace_options.input_names.size(); ++i) {
-    // Names in the trace must be identifiers, but names in the ONNX file need not be identifiers.
+    // Names in the ONNX file need not be identifiers, but names in the trace must be identifiers.
+    // Therefore the trace uses other names for inputs whose names are not identifiers.
     auto& name = trace_options.input_names[i];
     if (!is_identifier(name)) name = fmt::format("input{}", i);
   }

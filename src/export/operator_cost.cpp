@@ -33,8 +33,8 @@ std::unique_ptr<at::ObserverContext> on_start(const at::RecordFunction& function
 }
 
 void on_end(const at::RecordFunction& function, at::ObserverContext* context) {
-  // LibTorch copies the thread-local callbacks of a thread to the threads that this thread starts.
-  // In those threads, `current` is nullptr, and costs are not recorded.
+  // If the thread of the guard starts other threads, LibTorch copies the callbacks to them. In the
+  // other threads, `current` is nullptr, and costs are not recorded.
   if (current == nullptr) return;
   const auto& inputs = static_cast<InputStorages*>(context)->storages;
   for (const auto& output : function.outputs()) {

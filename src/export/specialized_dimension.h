@@ -30,8 +30,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const std::vector<torch::Tensor>& inputs,
                                                const std::vector<DynamicDimension>& dynamic);
 
-/// Returns the message of `error` in one line, without the stack trace of LibTorch and TorchScript
-/// errors.
+/// Returns one line of the message of `error`, without the stack trace: the last line if the error
+/// is from the TorchScript interpreter, otherwise the first line.
 std::string short_message(const std::exception& error);
 
 /// Returns an error whose message says that the module rejects `inputs`, although their sizes are

@@ -34,8 +34,9 @@ std::string type_name_of(std::string name) {
 jit::Module to_script_module(const torch::nn::Module& module, const std::string& name,
                              const std::shared_ptr<jit::CompilationUnit>& unit) {
   jit::Module scripted(c10::QualifiedName(name), unit);
-  // TorchScript files need the attribute `training`. ONNX files do not need the attribute, so a
-  // tensor or submodule of a module that is exported to ONNX may be named `training`.
+  // TorchScript files need the attribute `training`. The attribute is omitted if a tensor or
+  // submodule already has this name. Exports to ONNX allow this name, since ONNX files do not need
+  // the attribute.
   const auto is_training = [](const auto& item) { return item.key() == "training"; };
   const auto parameters = module.named_parameters(/*recurse=*/false);
   const auto buffers = module.named_buffers(/*recurse=*/false);

@@ -7,8 +7,8 @@ namespace attend {
 
 TracedCalls trace_calls(const torch::nn::Module& module, const Forward& function,
                         const std::vector<torch::Tensor>& inputs) {
-  // Without this guard, the number of tokens per expert of a mixture of experts would be reported
-  // as a specialized size.
+  // Without this guard, each expert of a `MixtureOfExperts` would run only on the tokens for
+  // which it is chosen. The number of these tokens would be reported as a specialized size.
   const StaticShapesGuard static_shapes_guard;
   TracedCalls calls{.scripted = to_script_module(module), .sites = {}, .nodes = {}};
   {

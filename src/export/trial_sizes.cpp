@@ -13,9 +13,9 @@ constexpr int64_t kMaxWithoutMaximum = 512;
 constexpr int64_t kGrowth = 4;
 constexpr int64_t kFewSizes = 64;
 constexpr int kRandomSizes = 8;
-/// Sizes near an integer constant of the graph, as differences from the constant. Several
-/// differences are positive because of slices that start at the constant and have a step n > 1:
-/// their results become longer only if the size grows by n.
+/// Sizes near an integer constant of the graph, as differences from the constant. Most differences
+/// are positive because of slices that start at the constant and have a step n > 1: the result of
+/// such a slice becomes longer only when the size has grown by n.
 constexpr std::array<int64_t, 7> kAroundConstants{-1, 0, 1, 2, 3, 5, 8};
 
 }  // namespace

@@ -40,8 +40,8 @@ struct ForbidDoubleBackward : torch::autograd::FunctionPostHook {
 }  // namespace
 
 void forbid_double_backward(const torch::Tensor& output) {
-  // On CUDA, `output` may be a slice of the kernel's output. The first node is then the backward
-  // function of the slice, and the next node is the backward function of the kernel.
+  // On CUDA, `output` may be a slice of the kernel's output. Then `output.grad_fn()` is the
+  // backward function of the slice, and the next node is the backward function of the kernel.
   auto node = output.grad_fn();
   for (int i = 0; i < 2 && node != nullptr; ++i) {
     if (node->name().rfind("ScaledDotProduct", 0) == 0) {

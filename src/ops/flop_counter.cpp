@@ -19,8 +19,8 @@ namespace {
 
 /// Handle of the callback on this thread. The callback updates all counters of the thread.
 thread_local at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
-/// Nesting depth of the operators in `kCounted`: an operator is not counted if another counted
-/// operator calls it.
+/// Number of operators in `kCounted` that are running on this thread. If there are several, one
+/// called the next. Only the outermost of them is counted.
 thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
@@ -106,7 +106,8 @@ FlopCounter::FlopCounter() : scope_(std::make_unique<Scope>()) {
 FlopCounter::~FlopCounter() {
   scope_.reset();
   // `callback` belongs to the current thread. If the counter was created on another thread, the
-  // callback of that thread stays until a counter is destroyed on that thread.
+  // callback of that thread stays until a counter is destroyed on that thread and the thread has no
+  // other counters.
   if (callback == at::INVALID_CALLBACK_HANDLE || Scope::innermost() != nullptr) return;
   at::removeCallback(callback);
   callback = at::INVALID_CALLBACK_HANDLE;

@@ -33,8 +33,8 @@ bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const Atte
 bool can_have_fully_masked_rows(const torch::Tensor& query, const torch::Tensor& key,
                                 const AttentionArgs& args, bool self_attention);
 
-/// Returns `mask` (..., T, S), bool or float, prepared for `query`. `may_mask_rows`: true if `mask`
-/// may have fully masked rows.
+/// Converts `mask` (..., T, S), bool or float, to a `PreparedMask` for `query`. `may_mask_rows`:
+/// true if `mask` may have fully masked rows. If false, the function does not search for them.
 PreparedMask finish_mask(torch::Tensor mask, const torch::Tensor& query, bool may_mask_rows);
 
 /// Returns the mask of `args`, without `options.bias`; see `add_bias`. `self_attention`: true if

@@ -42,7 +42,8 @@ std::vector<QueryBlock> query_blocks(const BlockInputs& inputs, const AttentionA
 /// `offset_bias` are unchanged. Undefined tensors stay undefined.
 BlockInputs slice_inputs(const BlockInputs& inputs, const QueryBlock& block);
 
-/// Returns `args` for the queries and keys of `block`. Sets positions if a mask depends on them.
+/// Returns `args` for the queries and keys of `block`. If `causal` or a sliding window is set and
+/// `args` have no positions, the result has the positions that the tokens have in `inputs`.
 AttentionArgs slice_args(const AttentionArgs& args, const QueryBlock& block,
                          const BlockInputs& inputs);
 

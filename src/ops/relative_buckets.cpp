@@ -10,8 +10,8 @@ torch::Tensor bucket_distances(const torch::Tensor& distances, int64_t num_bucke
                                int64_t max_distance) {
   const int64_t exact = num_buckets / 2;
   const auto ratio = static_cast<double>(max_distance) / static_cast<double>(exact);
-  // Uses float32 and the order of operations of T5's code; otherwise, a distance at the edge of a
-  // bucket may be assigned to the next bucket.
+  // As in T5's code, the dtype is float32 and the operations have this order. Otherwise, rounding
+  // may assign a distance at the edge of a bucket to a neighboring bucket.
   const auto log_steps = (distances.clamp_min(exact).to(torch::kFloat) / exact).log() /
                          std::log(ratio) * (num_buckets - exact);
   const auto far = (log_steps.to(torch::kLong) + exact).clamp_max(num_buckets - 1);

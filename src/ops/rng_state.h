@@ -9,11 +9,11 @@
 
 namespace attend {
 
-// The libraries attend::export and attend::train also use the functions below. They are inline,
-// because they are not exported.
+// The functions below are inline, because the libraries attend::export and attend::train also use
+// them and the library attend does not export them.
 
-/// The devices that a computation on `device` draws random numbers from: the CPU and, if `device`
-/// is an accelerator, `device`.
+/// Returns the devices whose default generators a computation on `device` may use: the CPU and, if
+/// `device` is an accelerator, `device`.
 inline std::vector<torch::Device> rng_devices(torch::Device device) {
   if (device.is_cpu() || device.is_meta()) return {torch::kCPU};
   return {torch::kCPU, device};

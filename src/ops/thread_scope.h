@@ -8,10 +8,11 @@
 
 namespace attend {
 
-/// A scope with a `State`, for guards. Each thread has a stack of the scopes that it made. The
-/// constructor adds an entry to the stack. Scopes may be destroyed in any order and on any thread.
-/// On the thread that made the scope, the destructor removes the entry. On another thread, it only
-/// marks the entry as ended, and the thread that made the scope removes the entry later.
+/// A scope that has a `State`. Guard classes are built on it. Each thread has a stack with an entry
+/// for each scope that the thread made. The constructor adds the entry to the stack. Scopes may be
+/// destroyed in any order and on any thread. On the thread that made the scope, the destructor
+/// removes the entry. On another thread, the destructor only marks the entry as ended, and the
+/// thread that made the scope removes the entry later.
 ///
 ///     ThreadScope<Counter> scope;
 ///     if (auto* counter = ThreadScope<Counter>::innermost()) ++counter->calls;

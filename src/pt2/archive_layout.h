@@ -11,7 +11,8 @@
 /// Layout of a .pt2 archive of torch.export.
 namespace attend::pt2 {
 
-/// Version of torch.export's schema. Incompatible changes increase the major version.
+/// Version of torch.export's schema that `export_pt2` writes. Incompatible changes of the schema
+/// increase the major version, so `parse_program` accepts only this major version.
 constexpr int64_t kSchemaMajor = 8;
 constexpr int64_t kSchemaMinor = 20;
 

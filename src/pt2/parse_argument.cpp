@@ -44,8 +44,8 @@ Argument argument_from(const ValueOrSymbol<T>& either) {
 
 using ReadArgument = std::function<Argument(const JsonValue&)>;
 
-/// Returns the parsers of the supported members of Argument, a union type in torch.export's schema.
-/// The key of a parser is the name of the member.
+/// Argument is a union type in torch.export's schema. Returns a parser for each member of the union
+/// that is supported. The keys of the map are the names of the members.
 const std::map<std::string, ReadArgument>& argument_readers() {
   static const std::map<std::string, ReadArgument> all{
       {"as_none", [](const JsonValue&) { return None{}; }},

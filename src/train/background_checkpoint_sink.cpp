@@ -5,7 +5,8 @@
 namespace attend::train {
 namespace {
 
-// A new call waits until at most this many earlier calls are pending or running.
+// A new call of `save` or `save_best` waits until at most this many earlier calls are pending or
+// running.
 constexpr std::size_t kMaxPending = 1;
 
 }  // namespace

@@ -14,8 +14,8 @@ namespace attend::train {
 class BackgroundThread {
  public:
   /// Starts the thread. The destructor waits for at most `timeout`; by default, it waits without a
-  /// limit. Throws std::system_error if the thread cannot be started. The call leaves the signal
-  /// mask of the calling thread unchanged, even if it throws.
+  /// limit. Throws std::system_error if the thread cannot be started. The constructor leaves the
+  /// signal mask of the calling thread unchanged, even if it throws.
   explicit BackgroundThread(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
   /// Waits until all added functions have returned. If the timeout expires first, detaches the
   /// thread, which then continues to run the functions. Does not throw.

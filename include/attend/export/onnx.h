@@ -19,8 +19,9 @@ namespace attend {
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
 /// operator is not supported (the message names it and its call site), or if the outputs of the
-/// traced program differ from those of the module. If an operator specialized a dynamic dimension,
-/// that is, fixed its size during tracing, the message names this operator and its call site.
+/// traced program differ from those of the module. If the cause is an operator that specialized a
+/// dynamic dimension, that is, fixed its size during tracing, the message names this operator and
+/// its call site.
 ///
 ///     export_onnx(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.onnx",
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});

@@ -17,8 +17,9 @@ namespace attend {
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if the
 /// traced program cannot be represented in an archive (see docs/export.md), or if the outputs of
-/// the archive differ from those of the module. If an operator specialized a dynamic dimension,
-/// that is, fixed its size during tracing, the message names this operator and its call site.
+/// the archive differ from those of the module. If the cause is an operator that specialized a
+/// dynamic dimension, that is, fixed its size during tracing, the message names this operator and
+/// its call site.
 ///
 ///     export_pt2(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.pt2",
 ///                {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});

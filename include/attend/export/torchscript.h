@@ -12,7 +12,8 @@
 
 namespace attend {
 
-/// A method of the TorchScript file in addition to forward, traced from a C++ function.
+/// A method that the TorchScript file contains in addition to forward. It is traced from a C++
+/// function.
 struct TorchScriptMethod {
   std::string name;                            ///< method name
   Forward function;                            ///< function to trace
@@ -27,7 +28,7 @@ struct TorchScriptMethod {
 ///     TorchScriptCall{.method = "generate", .arguments = {prompt, 10}}
 struct TorchScriptCall {
   std::string method;  ///< name of the method
-  /// First arguments of the call. All further arguments have their default values.
+  /// Arguments of the call, in order. Parameters after the last argument have their default values.
   std::vector<c10::IValue> arguments;
   /// Function that returns the expected outputs of the call. They are compared with the outputs of
   /// the call in the same way as for forward. The function and the method run in eval mode, and
@@ -36,11 +37,12 @@ struct TorchScriptCall {
   std::function<Outputs()> expected = {};
 };
 
-/// Methods of the TorchScript file in addition to forward.
+/// Methods that the TorchScript file contains in addition to forward.
 struct TorchScriptMethods {
   /// Methods that are traced and verified in the same way as forward.
   std::vector<TorchScriptMethod> traced = {};
-  /// TorchScript source of methods with control flow. They may call forward and traced methods.
+  /// TorchScript source of further methods, which may contain control flow. These methods may call
+  /// forward and the methods in `traced`.
   std::string source = {};
   /// Calls that run the methods in `source`. Each of these methods must be called, or be used by a
   /// method that is called.
@@ -57,9 +59,9 @@ struct TorchScriptMethods {
 ///
 /// Throws c10::ValueError if the options do not match the inputs, or if the calls in
 /// `methods.calls` do not run every method in `methods.source`. Throws std::runtime_error if the
-/// outputs of the file differ from those of the module, or if one of these calls fails. If an
-/// operator specialized a dynamic dimension, that is, fixed its size during tracing, the message
-/// names this operator and its call site.
+/// outputs of the file differ from those of the module, or if one of these calls fails. If the
+/// cause is an operator that specialized a dynamic dimension, that is, fixed its size during
+/// tracing, the message names this operator and its call site.
 ///
 ///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});

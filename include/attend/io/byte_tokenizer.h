@@ -18,7 +18,7 @@ class ATTEND_API ByteTokenizer : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one byte, escaped in hexadecimal if it is not printable.
   std::string token(int64_t id) const override;
-  /// Returns kTokenizerFile with the content `{"tokenizer": "byte"}`.
+  /// Returns one file: its name is kTokenizerFile and its content is `{"tokenizer": "byte"}`.
   std::map<std::string, std::string> files() const override;
 };
 

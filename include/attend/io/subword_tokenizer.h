@@ -44,8 +44,8 @@ class ATTEND_API SubwordTokenizer : public Tokenizer {
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
   /// Returns the token ids of `text`. Throws InputError if `text` is not valid UTF-8.
   std::vector<int64_t> encode(std::string_view text) const override;
-  /// Returns the bytes of the tokens. If a model generated the tokens, the bytes may be invalid
-  /// UTF-8; for example, they may end in the middle of a character.
+  /// Returns the bytes of the tokens. If a language model generated the tokens, the bytes may be
+  /// invalid UTF-8; for example, they may end in the middle of a character.
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;

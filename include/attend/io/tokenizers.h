@@ -11,7 +11,7 @@ namespace attend {
 /// Creates a tokenizer for a UTF-8 text. `max_size` is the maximum vocabulary size of a word
 /// tokenizer (0 = no limit), and the exact vocabulary size of a subword tokenizer. A character
 /// tokenizer ignores `max_size`. A byte tokenizer ignores `text` and `max_size`. Throws InputError
-/// if an argument that is not ignored is invalid: if `text` is not valid UTF-8 or contains no
+/// if an argument that the tokenizer uses is invalid: if `text` is not valid UTF-8 or contains no
 /// tokens, or if `max_size` is too small or too large for `text`.
 ///
 ///     auto tokenizer = make_tokenizer(TokenizerKind::subword, text, 1000);

@@ -13,9 +13,9 @@ namespace attend {
 
 /// Character or word tokenizer with an explicit list of tokens.
 ///
-/// A word vocabulary may contain two special tokens. With "\n", line breaks are encoded as this
-/// token; without it, line breaks are whitespace. With "<unk>", unknown words are encoded as this
-/// token; without it, unknown words are errors.
+/// A word vocabulary may contain two special tokens, "\n" and "<unk>". If it contains "\n", line
+/// breaks are encoded as this token. Otherwise, line breaks are whitespace. If it contains "<unk>",
+/// unknown words are encoded as this token. Otherwise, unknown words are errors.
 ///
 ///     auto vocabulary = Vocabulary::of_characters("hello");
 ///     vocabulary.decode(vocabulary.encode("hole")) == "hole";
@@ -28,11 +28,11 @@ class ATTEND_API Vocabulary : public Tokenizer {
   /// Returns a vocabulary of the distinct characters of a UTF-8 text, in code point order.
   static Vocabulary of_characters(std::string_view text);
 
-  /// Returns a vocabulary of the words of a UTF-8 text, the most frequent words first; words of
-  /// equal frequency are in code point order. If the text contains line breaks, "\n" precedes the
-  /// words. With `max_size` > 0, the vocabulary has at most that many tokens and begins with
-  /// "<unk>". Throws InputError if the text contains no words or `max_size` is too small for one
-  /// word.
+  /// Returns a vocabulary of the words of a UTF-8 text. The most frequent words come first. Words
+  /// of equal frequency are in code point order. If the text contains line breaks, the token "\n"
+  /// precedes the words. If `max_size` > 0, the vocabulary has at most `max_size` tokens and begins
+  /// with "<unk>". Throws InputError if the text contains no words, or if `max_size` is too small
+  /// for the special tokens and one word.
   ///
   ///     Vocabulary::of_words("b a\nb c", 4);  // tokens "<unk>", "\n", "b", "a"
   static Vocabulary of_words(std::string_view text, int64_t max_size = 0);
@@ -53,8 +53,8 @@ class ATTEND_API Vocabulary : public Tokenizer {
   /// Returns the token ids of `text`. Throws InputError if `text` is not valid UTF-8, or if a token
   /// is unknown and the vocabulary has no "<unk>".
   std::vector<int64_t> encode(std::string_view text) const override;
-  /// Returns the concatenated characters, or the words joined with spaces. Line breaks have no
-  /// spaces around them.
+  /// Returns the text of the tokens. Characters are concatenated. Words are joined with spaces, but
+  /// no space is added before or after a line break.
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;

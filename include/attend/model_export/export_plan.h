@@ -36,20 +36,20 @@ ATTEND_API ExportReport export_pt2(const ExportPlan& plan, const std::filesystem
 ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path);
 
 /// Returns the plan of a language model. `forward(tokens)` maps int64 (B, T), T <= max_seq_len,
-/// to logits (B, T, V). TorchScript files have these methods as well (none if the model has no
-/// layers; `generate` and `step` only if max_seq_len > 1). Shapes: L layers, H heads, G key-value
-/// heads, head width D.
+/// to logits (B, T, V). If the model has layers, TorchScript files have these methods as well
+/// (`generate` and `step` only if max_seq_len > 1). Shapes: L layers, H heads, G key-value heads,
+/// head width D.
 ///
 /// - `generate(prompt, max_new_tokens=200, temperature=1.0, top_k=0)`: returns the new tokens
-///   (B, max_new_tokens) for prompts (B, T). Temperature 0 is greedy, top_k 0 samples from all
-///   tokens. Uses a key-value cache. If the context exceeds max_seq_len, the oldest tokens are
-///   dropped. Exception: if `attend::generate` drops no tokens because of the model's sliding
-///   windows, this method drops no tokens either. The cache of this method then grows with each
-///   token, whereas the cache of `attend::generate` overwrites old tokens.
+///   (B, max_new_tokens) for prompts (B, T). Temperature 0 = greedy decoding; top_k 0 = sample from
+///   all tokens. Uses a key-value cache. If the context exceeds max_seq_len, the oldest tokens are
+///   dropped. Exception: for some models with sliding windows, `attend::generate` drops no tokens.
+///   For these models, this method drops no tokens either. Its cache then grows with each token,
+///   whereas the cache of `attend::generate` overwrites old tokens.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T).
 /// - `step(tokens, past)`: returns the logits (B, T, V) of `tokens` (B, T) and the updated cache.
-///   `past` (L, 2, B, G, S, D) is the cache: the keys and values of the S tokens before `tokens` in
-///   each layer. S may be 0.
+///   `past` (L, 2, B, G, S, D) is the cache. For each layer, it contains the keys and values of the
+///   S tokens that precede `tokens`. S may be 0.
 ATTEND_API ExportPlan plan_export(LanguageModel model);
 
 /// Returns the plan of a classifier. `forward(tokens)` maps int64 (B, T) to logits (B, C).

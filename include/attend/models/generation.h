@@ -49,9 +49,9 @@ struct GenerationOptions {
 /// A result of `generate`.
 struct GeneratedSequence {
   std::vector<int64_t> tokens;  ///< new tokens, without the prompt and the stop token
-  /// Log-probability (natural logarithm) of each of `tokens` and, if there is one, of the stop
-  /// token. Computed from the model's logits, before the sampling options are applied. Empty unless
-  /// `return_log_probs` is set.
+  /// Log-probability (natural logarithm) of each token in `tokens`. If `eos_token` is set, the last
+  /// element is the log-probability of this stop token. Computed from the model's logits, before
+  /// the sampling options are applied. Empty unless `return_log_probs` is set.
   std::vector<double> log_probs = {};
   /// Stop token that ended the sequence; not set if `max_new_tokens` or `on_token` ended it.
   std::optional<int64_t> eos_token = std::nullopt;

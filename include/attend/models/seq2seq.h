@@ -32,8 +32,8 @@ struct Seq2SeqConfig {
 
 /// Encoder-decoder (sequence-to-sequence) transformer (Vaswani et al. 2017).
 ///
-/// State dict: `source_embedding`, `target_embedding` (TokenEmbedding), `transformer`
-/// (EncoderDecoder) and, unless `tie_embeddings`, `head.weight` (V, E).
+/// State dict: `source_embedding` and `target_embedding` (TokenEmbedding), `transformer`
+/// (EncoderDecoder) and, if `config.tie_embeddings` is not set, `head.weight` (V, E).
 ///
 /// In eval mode, any number of threads may call `forward`, `encode`, `step` and `generate` at the
 /// same time.

@@ -33,8 +33,8 @@ struct SequenceClassifierConfig {
 };
 
 /// Encoder-only classifier of token sequences: token embedding with positions, bidirectional
-/// transformer blocks, a final norm, pooling, optionally a linear layer with tanh, and a linear
-/// layer to C classes.
+/// transformer blocks, a final norm if `config.stack.final_norm` is set, pooling, a linear layer
+/// with tanh if `config.pooler` is set, and a linear layer to C classes.
 ///
 /// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `head` (Linear, E to
 /// C) and, if `config.pooler` is set, `pooler` (Linear, E to E).

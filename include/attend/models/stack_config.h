@@ -64,13 +64,13 @@ struct StackConfig {
   /// Activation of the feed-forward layers: an `Activation` or a function. A recipe file cannot
   /// contain a function.
   FeedForwardActivation activation = Activation::gelu;
-  /// Number of experts in the mixture of experts of each block; 0 = one feed-forward layer per
-  /// block.
+  /// Number of experts in each block (mixture of experts). 0 = each block has one feed-forward
+  /// layer instead.
   int64_t num_experts = 0;
   int64_t num_experts_per_tok = 2;  ///< number of experts that each token is routed to
   bool norm_topk_prob = true;       ///< see `ExpertsOptions::norm_topk_prob`
   bool bias = true;                 ///< biases in linear layers and norms
-  /// Biases in the query, key and value projections even if `bias` is false.
+  /// If true, the query, key and value projections have biases even if `bias` is false.
   bool qkv_bias = false;
 
   PositionScheme positions = PositionScheme::learned;  ///< position encoding

@@ -33,7 +33,8 @@ struct ForwardState {
   /// Additional hook for this call, e.g. another kind of cache; called before the hooks of the
   /// attention module. Null = none.
   AttentionHook* hook = nullptr;
-  /// Masks, rotary tables and ALiBi biases that the layers of a stack share; null = not in a stack.
+  /// Tensors that the layers of a stack share, such as masks, rotary tables and ALiBi biases.
+  /// Null = not in a stack.
   SharedTensors* shared = nullptr;
   /// Values (..., G, T, D) of the stack's first layer. `ValueResidual` sets this tensor in the
   /// first layer and reads it in the other layers. Null = not in a stack.

@@ -9,8 +9,8 @@
 namespace attend {
 
 /// A constant tensor of a module, computed from the options of the module. Unlike a buffer, it is
-/// not in the state dict, and casting the module to float16 or bfloat16 does not reduce its
-/// precision.
+/// not in the state dict, and it keeps its float64 precision when the module is cast to float16 or
+/// bfloat16.
 ///
 ///     Constant frequencies_{rotary_frequencies(64)};
 ///     auto angles = positions * frequencies_.type_as(positions);

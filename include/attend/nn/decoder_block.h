@@ -61,7 +61,7 @@ struct DecoderBlockOptions {
 
 /// Transformer decoder block (Vaswani et al. 2017, section 3.1): self-attention, cross-attention
 /// to a memory such as the encoder's output, and feed-forward, each in a residual branch with a
-/// norm.
+/// norm. With `NormOrder::parallel`, there is one branch with one norm for all three.
 ///
 /// State dict: `attention` and `cross_attention` (MultiheadAttention), `feed_forward` (FeedForward,
 /// MixtureOfExperts or a custom module), `norm1`, the optional modules of `Residual` and,

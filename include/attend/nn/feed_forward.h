@@ -30,9 +30,9 @@ struct FeedForwardOptions {
 
   /// Width E of input and output.
   ATTEND_ARG(int64_t, embed_dim);
-  /// Hidden width F; 4*E if not set. With a gated activation, `up` has 2F outputs instead of F. To
-  /// keep the number of parameters of a layer without a gate, set 2/3 of its hidden width (Shazeer
-  /// 2020).
+  /// Hidden width F; 4*E if not set. With a gated activation, `up` has 2F outputs instead of F. A
+  /// gated layer with 2/3 of the hidden width of a layer without a gate has about as many
+  /// parameters as that layer (Shazeer 2020).
   ATTEND_ARG(std::optional<int64_t>, dim_feedforward);
   /// Activation between the projections.
   ATTEND_ARG(FeedForwardActivation, activation) = Activation::gelu;

@@ -27,7 +27,7 @@ ATTEND_API void initialize_gpt2(ModuleRef module, int64_t num_layers);
 ATTEND_API void initialize_xavier(ModuleRef module);
 
 /// Initializes `module` with the defaults of torch::nn, like Bloem's 'Transformers from scratch'
-/// (peterbloem.nl): weights and biases of Linear are uniform in +-1 / sqrt(in_features), Embedding
+/// (peterbloem.nl): weights and biases of Linear are uniform in +-1 / sqrt(in_features). Embedding
 /// weights are normal with standard deviation 1. Other parameters are unchanged.
 ///
 ///     initialize_bloem(model);

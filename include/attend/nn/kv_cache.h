@@ -24,12 +24,12 @@ struct KvCacheOptions {
   /// Width D of each head.
   ATTEND_ARG(int64_t, head_dim) = -1;
   /// Number of tokens per sequence that memory is allocated for. With a `sliding_window` W, a
-  /// sequence may become longer than `max_seq_len`. Each `extend` by T tokens that exceeds
-  /// `max_seq_len` then requires that `max_seq_len` is at least W + T - 1.
+  /// sequence may become longer than `max_seq_len`. If an `extend` by T tokens makes a sequence
+  /// longer than `max_seq_len`, then `max_seq_len` must be at least W + T - 1.
   ATTEND_ARG(int64_t, max_seq_len) = -1;
-  /// Sliding window in tokens, at least as large as the sliding window of the attention layers.
-  /// When `max_seq_len` is reached, new tokens overwrite the oldest tokens, so sequences may have
-  /// any length. 0 = none: a sequence cannot exceed `max_seq_len`.
+  /// Sliding window in tokens. 0 = none: a sequence cannot exceed `max_seq_len`. If the window is
+  /// positive, each attention layer must have a sliding window that is not larger. New tokens then
+  /// overwrite the oldest tokens when `max_seq_len` is reached, so sequences may have any length.
   ATTEND_ARG(int64_t, sliding_window) = 0;
   /// dtype of keys and values.
   ATTEND_ARG(torch::Dtype, dtype) = torch::kFloat;
@@ -40,7 +40,8 @@ struct KvCacheOptions {
 /// Key-value cache: stores the keys and values of all attention layers, so that a sequence can be
 /// processed in several calls without recomputing earlier tokens. For causal attention, the results
 /// equal the results of one call with the whole sequence. The constructor allocates memory for
-/// `max_seq_len` tokens; `select_rows` allocates new memory if it increases the batch size.
+/// `max_seq_len` tokens per sequence; `select_rows` allocates new memory if it increases the batch
+/// size.
 ///
 /// Before each call of the model, call `extend` with the number of new tokens, and with a
 /// `key_mask` if some sequences get fewer new tokens than others. The cache then sets the positions
@@ -70,10 +71,10 @@ class ATTEND_API KvCache {
   KvCache& operator=(KvCache&&) = default;
   ~KvCache() = default;
 
-  /// Extends every sequence by `tokens` tokens, less its padding. Call `extend` before the model is
-  /// called with these tokens. `key_mask` (B, tokens), bool: true = token, false = padding;
-  /// undefined = no padding. Padding may be on the left or on the right of the tokens. The model's
-  /// output for padding is unspecified.
+  /// Extends every sequence by `tokens` tokens, except for tokens that are padding. Call `extend`
+  /// before the model is called with these tokens. `key_mask` (B, tokens), bool: true = token,
+  /// false = padding; undefined = no padding. Padding may be on the left or on the right of the
+  /// tokens. The model's output for padding is unspecified.
   ///
   /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` is not
   /// bool (B, tokens), if `max_seq_len` is too small, or if a layer has not appended the tokens of
@@ -155,9 +156,9 @@ class ATTEND_API KvCache {
 
   /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
   /// of `layer`. `project` computes them; the result is cached. `project` is called again if
-  /// `memory` is a different tensor than in the last call, if it was changed in place, or if the
-  /// cached keys do not have `dtype`. In-place changes of a `memory` created in inference mode are
-  /// not detected. Called by `MultiheadAttention`.
+  /// `memory` is a different tensor than in the last call for `layer`, if `memory` was changed in
+  /// place since then, or if the cached keys do not have `dtype`. In-place changes of a `memory`
+  /// created in inference mode are not detected. Called by `MultiheadAttention`.
   std::pair<torch::Tensor, torch::Tensor> memory_keys(
       int64_t layer, const torch::Tensor& memory, torch::Dtype dtype,
       c10::function_ref<std::pair<torch::Tensor, torch::Tensor>()> project);

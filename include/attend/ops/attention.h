@@ -73,8 +73,9 @@ struct ScoreOptions {
 ///
 /// `query` (..., H, T, D), `key` (..., G, S, D) and `value` (..., G, S, Dv) have the same float
 /// dtype; each key-value head is used by H/G consecutive query heads (grouped-query attention,
-/// Ainslie et al. 2023). The dimensions H and G may be absent. Returns the output (..., H, T, Dv)
-/// and, if `args.need_weights`, the weights (..., H, T, S).
+/// Ainslie et al. 2023). The dimensions H and G may be absent. Returns the output (..., H, T, Dv).
+/// If `args.need_weights` is set, also returns the weights: (..., H, T, S), or (..., T, S) if
+/// `args.average_attn_weights` is set, too.
 ///
 /// The output and gradients of a query that may not attend to any key (a fully masked row) are
 /// zero. The function is not named `scaled_dot_product_attention`, because calls would be

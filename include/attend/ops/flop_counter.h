@@ -14,7 +14,7 @@ namespace attend {
 /// (activations, norms, softmax) are not counted, as usual in FLOP counts. Counters may be nested;
 /// each counts everything in its scope. Counters may be destroyed in any order and on any thread.
 ///
-/// Count only forward passes: the backward pass of fused attention is not counted.
+/// Run only forward passes in the scope: in a backward pass, fused attention would not be counted.
 ///
 ///     FlopCounter counter;
 ///     model->forward(tokens);

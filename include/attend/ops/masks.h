@@ -23,10 +23,10 @@ ATTEND_API torch::Tensor key_offsets(const torch::Tensor& query, const torch::Te
 ///     causal_mask(q, k);  // T = 2, S = 3: {{1, 1, 0}, {1, 1, 1}}
 ATTEND_API torch::Tensor causal_mask(const torch::Tensor& query, const torch::Tensor& key);
 
-/// Returns one mask that combines `mask`, `key_mask`, `segments`, `causal` and `sliding_window` of
-/// `args` and broadcasts to the scores (..., T, S): bool (true = may attend) or float (added to the
-/// scores). Returns an undefined tensor if none of these fields is set. `query` (..., T, D), `key`
-/// (..., S, D).
+/// Combines the fields `mask`, `key_mask`, `segments`, `causal` and `sliding_window` of `args` into
+/// one mask. The mask broadcasts to the scores (..., T, S) and is bool (true = may attend) or float
+/// (added to the scores). Returns an undefined tensor if none of these fields is set. `query`
+/// (..., T, D), `key` (..., S, D).
 ///
 ///     auto mask = attention_mask(q, k, {.segments = segments, .causal = true});
 ATTEND_API torch::Tensor attention_mask(const torch::Tensor& query, const torch::Tensor& key,

@@ -10,9 +10,10 @@ namespace attend {
 ///
 ///     RelativeBucketOptions{.bidirectional = false}  // for a causal decoder
 struct RelativeBucketOptions {
-  /// Number of buckets. If `bidirectional` is set, each direction has half of the buckets. Of the
-  /// buckets of a direction, the first half contain one distance each, and the second half contain
-  /// ranges of distances. The ranges grow exponentially.
+  /// Number of buckets. If `bidirectional` is set, each of the two directions has half of them.
+  /// Otherwise, there is one direction, which has all buckets. In each direction, the first half of
+  /// the buckets contain one distance each. The second half contain ranges of distances, which grow
+  /// exponentially.
   int64_t num_buckets = 32;
   /// Keys at this distance or farther are in the last bucket of their direction.
   int64_t max_distance = 128;

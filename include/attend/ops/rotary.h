@@ -32,8 +32,8 @@ struct EnumNames<RotaryScaling> {
 struct RotaryOptions {
   /// Base of the frequencies: channel pair i rotates by theta^(-2i / rotary_dim) radians per token.
   double theta = 10000.0;
-  /// Number of channels per head that are rotated, even; the remaining channels are unchanged
-  /// (GPT-NeoX, Phi). 0 = all.
+  /// Number of channels per head that are rotated; must be even. 0 = all channels. The remaining
+  /// channels are unchanged, as in GPT-NeoX and Phi.
   int64_t rotary_dim = 0;
   /// Selects the two channels of pair i. If false: channels i and i + rotary_dim / 2 (GPT-NeoX,
   /// Llama). If true: channels 2i and 2i + 1 (Su et al. 2021, GPT-J).
@@ -50,8 +50,8 @@ struct RotaryOptions {
   /// yarn: the frequency of a channel pair is divided by `factor` if the pair makes fewer than this
   /// number of rotations in `original_max_seq_len` tokens.
   double beta_slow = 1.0;
-  /// yarn: if true, the ends of the ramp are rounded to integer indices of channel pairs; false in
-  /// gpt-oss.
+  /// yarn: if true, the ramp is widened so that it begins and ends at integer indices of channel
+  /// pairs. gpt-oss uses false.
   bool truncate = true;
   /// yarn: attention scaling, by which cos and sin are multiplied. If this option is 0, the
   /// attention scaling is `0.1 * ln(factor) + 1`.

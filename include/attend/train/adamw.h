@@ -12,8 +12,8 @@ namespace attend::train {
 /// `ParameterRole::no_decay` have no weight decay.
 ///
 /// Each parameter has a state of three tensors, named as in torch.optim. `exp_avg` and `exp_avg_sq`
-/// are moving averages of the gradient and of its square, in the parameter's shape. `step` is the
-/// number of updates, 0-dimensional float32.
+/// are the two moments: moving averages of the gradient and of its square, in the parameter's
+/// shape. `step` is the number of updates, 0-dimensional float32.
 ///
 ///     AdamW optimizer(trainable_parameters(*model), config);
 ///     optimizer.zero_grad();

@@ -11,7 +11,8 @@
 
 namespace attend::train {
 
-/// Padding token. Only vocabularies of tasks with padding contain this token.
+/// Padding token. Only some vocabularies of tasks contain this token. With the other vocabularies,
+/// tasks that need padding use the token of id 0.
 inline constexpr const char* kPadToken = "<pad>";
 /// First token of the decoder input of a Seq2Seq.
 inline constexpr const char* kBosToken = "<begin>";

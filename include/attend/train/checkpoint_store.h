@@ -33,10 +33,10 @@ class ATTEND_API CheckpointStore {
   explicit CheckpointStore(std::filesystem::path directory);
 
   /// Saves a checkpoint. Then keeps only this checkpoint and the latest checkpoint of an earlier
-  /// step, and removes all others. This also removes checkpoints of later steps: a resumed run has
-  /// such checkpoints if they are damaged, because `load_latest` skips damaged checkpoints. Throws
-  /// std::runtime_error if a file cannot be written; the message names the file, and no checkpoint
-  /// is removed.
+  /// step, and removes all others. Checkpoints of later steps are also removed. They exist if they
+  /// were damaged when the run was resumed: `load_latest` skipped them and loaded an older one.
+  /// Throws std::runtime_error if a file cannot be written; the message names the file, and no
+  /// checkpoint is removed.
   void save(const Checkpoint& checkpoint);
 
   /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws

@@ -21,11 +21,12 @@ struct EmbeddingFiles {
 /// `metadata.tsv` (one token per line) and `projector_config.pbtxt`. `tensorboard --logdir
 /// DIRECTORY` reads all three files; projector.tensorflow.org reads the first two.
 ///
-/// `table` (V, E) of any floating-point dtype on any device, `tokens` V strings. In tokens, control
-/// characters, invalid UTF-8, and all white space except for the space are written as escapes, for
-/// example `\n`, `\x07` or `\u00A0`. A backslash is doubled. Tokens that are empty or contain only
-/// spaces are written in quotes, because the projector skips blank lines. Throws c10::ValueError if
-/// the number of tokens is not V, std::runtime_error if a file cannot be written.
+/// `table` (V, E) has any floating-point dtype and may be on any device. `tokens` has V strings. In
+/// tokens, control characters, invalid UTF-8, and all white space except the space character are
+/// written as escapes, for example `\n`, `\x07` or `\u00A0`. A backslash is doubled. Tokens that
+/// are empty or contain only spaces are written in quotes, because the projector skips blank lines.
+/// Throws c10::ValueError if `table` is not 2-D or the number of tokens is not V. Throws
+/// std::runtime_error if a file cannot be written.
 ///
 ///     write_embeddings("runs/demo", model->embedding->token->weight, tokens);
 ATTEND_API void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,

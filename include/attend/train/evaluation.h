@@ -31,7 +31,8 @@ struct Evaluation {
   ExactMatch exact_match = {};  ///< correct predictions; total 0 for data without answers
   int64_t num_targets = 0;      ///< number of targets
 
-  /// Returns `ExactMatch::accuracy`, 0 to 1; std::nullopt for data without answers.
+  /// Returns the accuracy of `exact_match`, 0 to 1; std::nullopt if its total is 0, for example for
+  /// data without answers.
   std::optional<double> accuracy() const { return exact_match.accuracy(); }
 };
 

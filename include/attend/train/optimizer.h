@@ -47,7 +47,7 @@ class ATTEND_API Optimizer {
     std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
     std::map<std::string, torch::Tensor> state = {};  ///< empty until it is needed
 
-    /// `<parameter>/<key>`, the name in `Optimizer::state`.
+    /// Returns the name that `Optimizer::state` uses for the tensor `key`: `<parameter>/<key>`.
     std::string full_name(const std::string& key) const { return name + "/" + key; }
     /// True if `all`, the state of an optimizer, has entries for this parameter.
     bool is_in(const std::map<std::string, torch::Tensor>& all) const;

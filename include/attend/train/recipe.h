@@ -60,10 +60,11 @@ struct ATTEND_API Recipe {
 };
 
 /// Reads a recipe file (TOML). Values not set in the file are taken from `base`. There is one
-/// exception: if the file sets another `model.kind` than that of `base`, only the stack options and
-/// `max_seq_len` of the model are taken from `base`, and its other values are the defaults. Throws
-/// InputError if the file is missing or not TOML, for a value of the wrong type, and for an unknown
-/// key (the message suggests the nearest known key).
+/// exception: if `model.kind` in the file is not the kind of the model in `base`, only the stack
+/// options and `max_seq_len` of the model are taken from `base`. The other options of the model
+/// then have their defaults. Throws InputError if the file is missing or not TOML, if a value has
+/// the wrong type or is an unknown name, or if a key is unknown (the message suggests the nearest
+/// known key). Also throws InputError for an option that the kind of model does not have.
 ATTEND_API Recipe read_recipe(const std::filesystem::path& path, const Recipe& base);
 
 /// Returns the recipe as TOML with all values.

@@ -34,8 +34,8 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
 class ATTEND_API RecipeRun : private TrainingRun {
   // The base class is private, because TrainingRun::finish would not write the token embeddings.
  public:
-  /// Creates the run directory. Throws InputError in the same cases as `make_training_setup` and
-  /// `RunDirectory::create`, and if a value of `recipe` is out of range.
+  /// Creates the run directory. Throws InputError in the same cases as `check_recipe`,
+  /// `make_training_setup` and `RunDirectory::create`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
                          bool overwrite = false);
   /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.

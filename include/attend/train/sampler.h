@@ -20,17 +20,17 @@ class ATTEND_API Sampler {
   /// Seeds the generator.
   explicit Sampler(uint64_t seed);
 
-  /// The CPU generator, for random functions of LibTorch.
+  /// The sampler's own CPU generator. It can be passed to random functions of LibTorch.
   torch::Generator& generator() { return generator_; }
   /// Returns a uniform random integer in [0, bound). Throws c10::ValueError unless bound > 0.
   int64_t below(int64_t bound);
 
-  /// Returns the next `size` row indices of a dataset with `count` rows, int64 (size): every epoch
-  /// visits all rows once, in a new random order. Throws c10::ValueError unless `count` is positive
-  /// and the same in all calls.
+  /// Returns the next `size` row indices of a dataset with `count` rows, as an int64 tensor (size).
+  /// Every epoch visits all rows once, in a new random order. Throws c10::ValueError unless `count`
+  /// is positive and the same in all calls.
   torch::Tensor rows(int64_t count, int64_t size);
 
-  /// Returns the state by name, as copies.
+  /// Returns copies of the state's tensors, by name.
   std::map<std::string, torch::Tensor> state() const;
   /// Restores the state returned by `state()`. Throws InputError for an invalid state.
   void load_state(const std::map<std::string, torch::Tensor>& state);

@@ -42,7 +42,8 @@ class ATTEND_API Task {
   virtual std::vector<Example> samples() const { return {}; }
   /// Words whose nearest neighbours in the embedding are worth showing; may be empty.
   virtual std::vector<std::string> probe_words() const { return {}; }
-  /// Validation texts. The attention weights of their last tokens are worth showing. May be empty.
+  /// Validation texts for which the attention weights of the last token are worth showing; may be
+  /// empty.
   virtual std::vector<std::string> probe_texts() const { return {}; }
 };
 
@@ -75,8 +76,9 @@ ATTEND_API const TaskInfo& find_task(const std::string& name);
 
 /// Makes the task of a recipe. `tokenizer`: tokenizer of a run with the same recipe and data; a
 /// task with a subword tokenizer uses it instead of training a new one. Throws InputError if the
-/// kind of model is not the one that the task requires, if a value is out of the task's range, or
-/// if a value of `DataConfig` differs from the task's default although the task does not read it.
+/// task is unknown, if the kind of model is not the one that the task requires, or if a value is
+/// out of the task's range. Also throws InputError if the recipe sets a value that the task does
+/// not read: `Recipe::text`, or a field of `DataConfig` that differs from the task's default.
 ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe,
                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 

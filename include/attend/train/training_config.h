@@ -64,10 +64,11 @@ struct TrainingConfig {
   int64_t log_every = 10;                          ///< steps between progress reports
   int64_t seed =
       1;  ///< seed of batches and dropout, and of the weights of models made from a recipe
-  int64_t threads = 0;          ///< CPU threads; 0 = auto: the fastest number, measured when
-                                ///< training starts; for a module on a GPU, all available
-                                ///< threads. The number is recorded in checkpoints. It is
-                                ///< not changed if other processes start to use cores later.
+  int64_t threads = 0;          ///< number of CPU threads; 0 = auto. For a module on the CPU, auto
+                                ///< is the fastest number, measured when training starts. For a
+                                ///< module on a GPU, auto is all available threads. The number
+                                ///< is recorded in checkpoints. It is not changed if other
+                                ///< processes start to use cores later.
   std::string device = "auto";  ///< see `resolve_device`
 };
 

@@ -43,10 +43,12 @@ class ATTEND_API TrainingRun {
   static TrainingRun begin(const std::filesystem::path& directory,
                            std::shared_ptr<Objective> objective, const TrainingConfig& config,
                            const TrainingRunOptions& options = {}, bool overwrite = false);
-  /// Continues a run from its latest checkpoint, or from the start if it has none. Training values
-  /// other than `optimizer` and `seed` may differ. Throws InputError for a value of `config` that
-  /// is out of range, for a device that is not available, in the same cases as
-  /// `RunDirectory::resume`, and if the run is finished; the message then says what to change.
+  /// Continues a run from its latest checkpoint, or from the start if it has none. The values of
+  /// `config`, except `optimizer` and `seed`, may differ from those of the run. Throws InputError
+  /// for a value of `config` that is out of range, for a device that is not available, and in the
+  /// same cases as `RunDirectory::resume`. Also throws InputError if the run is finished, or if
+  /// its latest checkpoint is from a step after `config.max_steps`. The message then says what to
+  /// change.
   static TrainingRun resume(const std::filesystem::path& directory,
                             std::shared_ptr<Objective> objective, const TrainingConfig& config,
                             const TrainingRunOptions& options = {});

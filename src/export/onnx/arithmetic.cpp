@@ -57,7 +57,8 @@ void power(Call& call) {
     if (exponent == 2.0 || (is_whole && !is_floating_point(type))) {
       return call.set_output(product_of(call, base, static_cast<int64_t>(exponent)));
     }
-    // As in LibTorch, x^0.5 is computed as sqrt(x). Pow returns other results for -0 and -infinity.
+    // As in LibTorch, x^0.5 is computed as sqrt(x), and x^-0.5 as 1 / sqrt(x). Pow returns other
+    // results if x is -0 or -infinity.
     if (exponent == 0.5) return call.set_output(graph.add("Sqrt", {base}));
     if (exponent == -0.5) {
       return call.set_output(graph.add("Reciprocal", {graph.add("Sqrt", {base})}));

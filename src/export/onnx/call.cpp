@@ -176,8 +176,9 @@ std::vector<int64_t> Call::dimensions(const std::string& name, const std::string
 }
 
 Type Call::common_type(const std::string& one, const std::string& other) const {
-  // PyTorch's type promotion: within a category (bool, integer or floating point), tensors with
-  // dimensions have priority over 0-dimensional tensors, which have priority over numbers.
+  // In PyTorch's type promotion, floating point types have priority over integer types, and integer
+  // types over bool. Within each of these categories, tensors with dimensions have priority over
+  // 0-dimensional tensors, and 0-dimensional tensors over numbers.
   std::array<std::optional<Type>, 3> types;
   for (const auto& name : {one, other}) {
     std::size_t place = 2;

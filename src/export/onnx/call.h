@@ -56,9 +56,9 @@ class Call {
   Type common_type(const std::string& one, const std::string& other) const;
 
   /// Returns the type in which LibTorch multiplies and divides. This is the type of the output,
-  /// with one exception: it is float32 if the output is float16 or bfloat16 and one of the
-  /// arguments `names` is a number or a 0-dimensional tensor that might not be exact in the
-  /// output's type.
+  /// with one exception: it is float32 if the output is float16 or bfloat16, and one of the
+  /// arguments `names` is a number that the output's type does not represent exactly, or a
+  /// 0-dimensional tensor of another floating point type.
   Type arithmetic_type(const std::vector<std::string>& names) const;
 
   // Outputs.
@@ -72,8 +72,8 @@ class Call {
   /// Sets output `i` to `value`, cast to the output's type.
   void set_output(Value value, std::size_t i = 0);
 
-  // The next three functions call the functions of Translation that have the same names. Those
-  // functions add nodes to the graph that read dynamic sizes at run time.
+  // The next three functions call the functions of Translation that have the same names. If a size
+  // is dynamic, those functions add nodes to the graph, and these nodes read the size at run time.
 
   Value size(const program::Size& size) { return translation_.size(size); }
   Value shape(const Sizes& sizes) { return translation_.shape(sizes); }
@@ -102,8 +102,8 @@ class Call {
 /// Returns the names of the tensors that a node returns.
 std::vector<std::string> results_of(const program::Node& node);
 
-/// Returns "aten::add" for the target "torch.ops.aten.add.Tensor". A target without the prefix
-/// "torch.ops." is returned unchanged.
+/// Returns the operator's name without its overload, such as "aten::add" for the target
+/// "torch.ops.aten.add.Tensor". A target without the prefix "torch.ops." is returned unchanged.
 std::string operator_name(const std::string& target);
 
 }  // namespace attend::onnx

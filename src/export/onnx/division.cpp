@@ -35,7 +35,7 @@ Value has_other_sign(Call& call, Value remainder, Value divisor) {
   return graph.add("And", {graph.add("Not", {is_zero}), differs});
 }
 
-/// Returns the remainder that has the sign of the divisor, as Python's `%`.
+/// Returns the remainder that has the sign of the divisor, as Python's `%` does.
 Value modulo(Call& call, const Operands& of) {
   auto& graph = call.graph();
   if (!is_floating_point(of.a.type)) return graph.add("Mod", {of.a, of.b});

@@ -37,11 +37,12 @@ bool is_reshape(const std::string& key) {
   return is_among(kReshapings, key) || is_among(kOthers, key);
 }
 
-/// Returns the alias annotation of the first argument in the schema of the operator `target`.
+/// Returns whether the results of the operator `target` alias the operator's first argument, and
+/// whether the operator mutates this argument. The operator's schema contains this information.
 AliasInfo alias_info_of(const std::string& target) {
   if (!program::is_operator(target)) return {};
-  // type_as returns its first argument if both arguments have the same dtype. The schema of type_as
-  // has no alias annotation.
+  // Exception: type_as returns its first argument if both arguments have the same dtype, but the
+  // schema of type_as has no alias annotation.
   if (program::key_of(target) == "type_as.default") return {.argument = "self", .is_alias = true};
   const auto parts = program::parse_target(target);
   const auto found = c10::Dispatcher::singleton().findSchema(
@@ -144,8 +145,8 @@ void Functionalization::record_broadcast(const program::Node& node) {
   for (std::size_t i = 0; i < results.size(); ++i) join(results[i], tensors.at(i));
 }
 
-/// Returns true if `result` is a copy of `base` at all sizes of the dynamic dimensions. Operators
-/// such as `to` and `contiguous` return either `base` itself or a copy.
+/// Returns true if `result` is known to be a copy of `base` at all sizes of the dynamic dimensions.
+/// Operators such as `to` and `contiguous` return either `base` itself or a copy.
 bool Functionalization::is_copy(const program::Node& node, const std::string& result,
                                 const std::string& base) const {
   const auto& output = translation_.program.tensors.at(result);
@@ -157,9 +158,9 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
   return program::key_of(node.target) == "contiguous.default" && input.is_contiguous == false;
 }
 
-/// Returns true if the outputs of `node` can be recomputed after a mutation of `base`. The outputs
-/// must be views of `base` at all sizes of the dynamic dimensions, and the position of the outputs
-/// in `base` must be constant.
+/// Returns true if the outputs of `node` can be recomputed after a mutation of `base`. This is the
+/// case if the outputs are views of `base` at all sizes of the dynamic dimensions, and if the
+/// position of the outputs in `base` is constant.
 bool Functionalization::is_propagated(const program::Node& node, const std::string& base) const {
   constexpr std::array<std::string_view, 5> kViewsWherePossible{
       "contiguous.default", "flatten.using_ints", "ravel.default", "reshape.default",
@@ -196,7 +197,8 @@ void Functionalization::join(const std::string& name, const std::string& base) {
   groups_[name] = group;
 }
 
-/// Recomputes the views of updated tensors, then the views of the recomputed views, and so on.
+/// Updates the views and aliases of the tensors in `updated`, then the views and aliases of the
+/// newly updated tensors, and so on. Adds the names of all updated tensors to `updated`.
 void Functionalization::recompute_views(const std::vector<std::string>& group,
                                         std::set<std::string>& updated) {
   for (bool more = true; more;) {
@@ -220,8 +222,8 @@ void Functionalization::recompute_views(const std::vector<std::string>& group,
   }
 }
 
-/// Propagates the new value of a view to its base, then to the base of the base, and so on. Returns
-/// the names of the updated tensors.
+/// Propagates the new value of a view to its base, then to the base of the base, and so on, until a
+/// base cannot be updated. Returns the names of the tensors whose values are up to date.
 std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   std::set<std::string> updated{name};
   // The output of an in-place operator is an alias of its input. The loop follows the aliases to

@@ -11,7 +11,7 @@ namespace attend::onnx {
 
 /// Functionalization: replaces in-place operators by functional ones, since ONNX values are
 /// immutable. Tracks which tensors share memory. After a mutation of a tensor, assigns new ONNX
-/// values to this tensor and to the tensors that share its memory.
+/// values to this tensor and, where possible, to the tensors that share its memory.
 ///
 /// A mutation of a view is propagated to the view's base if the view is the result of select,
 /// slice, chunk, split, unbind or an operator that changes only the shape (view, unsqueeze, ...). A
@@ -30,8 +30,10 @@ class Functionalization {
   /// Throws UnsupportedOperatorError if a mutation was not propagated to the tensor `name`.
   void check_read(const std::string& name) const;
 
-  /// Records the views and mutations of a translated node. Throws UnsupportedOperatorError if the
-  /// node mutates an input, parameter or buffer.
+  /// Records the views that a translated node returns. If the node mutates a tensor, propagates the
+  /// mutation, where possible, to the tensors that share its memory. Throws
+  /// UnsupportedOperatorError if the mutated tensor is an input, parameter or buffer, or may share
+  /// memory with one.
   void record(const program::Node& node);
 
  private:
@@ -54,10 +56,11 @@ class Functionalization {
   bool update_base(const program::Node& view, const std::string& part, const std::string& base);
 
   Translation& translation_;
-  /// Maps each tensor to a group number. Tensors that share memory have the same group number.
+  /// Maps tensors to group numbers. Tensors that may share memory have the same group number. A
+  /// tensor without a group number shares no memory with other tensors.
   std::map<std::string, std::size_t> groups_;
   std::map<std::string, View> views_;  // views by their names
-  /// Maps the output of an in-place operator to its input.
+  /// Maps the output of an in-place operator to the input that the operator mutates.
   std::map<std::string, std::string> aliases_;
   /// Maps a tensor with an outdated value to the operator that mutated its memory.
   std::map<std::string, std::string> stale_;

@@ -99,7 +99,7 @@ void square(Call& call) {
 
 /// Returns the translation rule of the logarithm to base b: log(x) / log(b). `base` is log(b), the
 /// natural logarithm of b. The rule computes in float64, so that the results for powers of b are
-/// exact.
+/// exact after rounding to float32.
 Rule logarithm(double base) {
   return [=](Call& call) {
     auto& graph = call.graph();

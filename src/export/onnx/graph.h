@@ -88,8 +88,8 @@ class Graph {
             const Attributes& attributes = {}, std::optional<Type> type = {});
   /// Adds a node with several outputs. `types` contains the type of each output. If the operator
   /// does not support the type of the first input, the inputs of this type are cast to a fallback
-  /// type. The outputs for which `types` contains the type of the first input are then computed in
-  /// the fallback type and cast back.
+  /// type. The outputs that have the type of the first input are then computed in the fallback type
+  /// and cast back.
   std::vector<Value> add(const std::string& op_type, const std::vector<Value>& inputs,
                          const Attributes& attributes, const std::vector<Type>& types);
 

@@ -163,7 +163,7 @@ void masked_select(Call& call) {
     return graph.add("Expand", {value, shape});
   };
   // `self` and `mask` are broadcast to a common shape. The ONNX operator Expand broadcasts in both
-  // directions, so `values` has the common shape, and `condition` gets it from `values`.
+  // directions, so `values` has the common shape. `condition` is expanded to the shape of `values`.
   const auto values = expanded(self, mask);
   const auto condition = expanded(mask, values);
   const auto flat = graph.add("Reshape", {condition, graph.list({-1})});

@@ -52,8 +52,8 @@ Value arg_min_max_of(Call& call, const char* kind, Value value, int64_t dimensio
   return graph.where(some, find("ArgMax", nan), index);
 }
 
-/// Returns the translation rule of max.dim or min.dim. These operators return the maximum or
-/// minimum along a dimension, and its index.
+/// Returns the translation rule of max.dim or min.dim. These operators return two tensors: the
+/// maxima or minima along a dimension, and the indices of these elements.
 Rule min_max_along_dim(const char* kind, const char* arg_kind) {
   return [=](Call& call) {
     auto& graph = call.graph();

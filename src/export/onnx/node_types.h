@@ -14,8 +14,9 @@ namespace attend::onnx {
 /// implements the operator for this type on the CPU.
 ATTEND_API const std::map<std::string, std::set<Type>>& types_of_nodes();
 
-/// Returns `type` if the ONNX operator supports it. Otherwise returns the narrowest supported type
-/// to which inputs can be cast. Throws UnsupportedOperatorError if there is no such type.
+/// Returns `type` if the ONNX operator supports it. Otherwise returns the supported type to which
+/// inputs are cast: float32 for floating point types, and int32 or else int64 for all other types.
+/// Throws UnsupportedOperatorError if the operator does not support such a type either.
 ATTEND_API Type compute_type_of(const std::string& op_type, Type type);
 
 /// Returns the name of a type in ONNX, such as "float" for float32.

@@ -54,8 +54,8 @@ void uniform_between(Call& call) {
   call.set_output(scaled(call, numbers, call.number("from"), call.number("to")));
 }
 
-/// Translates operators that return normally distributed numbers. The arguments `mean` and `std`
-/// are numbers or tensors.
+/// Translates normal and normal_, which return normally distributed numbers. The arguments `mean`
+/// and `std` are numbers or tensors.
 void normal(Call& call) {
   auto& graph = call.graph();
   const auto type = wide_type(call.result_type());

@@ -15,7 +15,8 @@ struct Kind {
   Attributes attributes;
 };
 
-/// Reorders the gates of a weight or bias and adds a leading dimension for the direction.
+/// Reorders the gates of a weight or bias from LibTorch's order to ONNX's order, and adds a leading
+/// dimension of size 1 for the direction.
 Value reorder_gates(Call& call, Value weight, const Kind& kind) {
   auto& graph = call.graph();
   auto result = weight;
@@ -30,8 +31,8 @@ Value reorder_gates(Call& call, Value weight, const Kind& kind) {
   return unsqueeze(call, result, {0});
 }
 
-/// Concatenates weights or biases along `dimension`. `directions` contains one tensor for each of
-/// the layer's one or two directions.
+/// Concatenates weights or biases along `dimension`. `directions` contains one tensor per
+/// direction of the layer: two tensors if the layer is bidirectional, else one.
 Value joined(Call& call, const std::vector<Value>& directions, int64_t dimension) {
   if (directions.size() == 1) return directions.front();
   return call.graph().add("Concat", directions, {{"axis", dimension}});

@@ -153,7 +153,8 @@ Rule variance(bool root, bool with_mean) {
   };
 }
 
-/// Returns the p-norm (sum of |x|^p)^(1/p) of `value` over `dimensions`.
+/// Returns the p-norm of `value` over `dimensions`: (sum of |x|^p)^(1/p), or the limit of this
+/// number if p is infinite. If p is 0, returns the number of nonzero elements.
 Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, bool keep) {
   auto& graph = call.graph();
   if (p == 2.0) {

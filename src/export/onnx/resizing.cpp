@@ -104,8 +104,8 @@ void nearest(Call& call) {
   call.set_output(value);
 }
 
-/// Returns true if the product of `factor` and any size is exact in float32, provided that the
-/// product is at most 2^20. This is true for multiples of 1/16.
+/// Returns true if `factor` is a multiple of 1/16. The product of such a factor and any size is
+/// exact in float32, provided that the product is at most 2^20.
 bool is_exact_in_float32(double factor) {
   return std::floor(16 * factor) == 16 * factor;
 }

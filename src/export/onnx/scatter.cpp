@@ -112,7 +112,8 @@ void index_put(Call& call) {
   rest = slice(call, rest, 0, static_cast<int64_t>(read.indexed), kEnd);
   const auto index_shape = slice(call, graph.shape_of(read.indices), 0, 0, -1);
   if (read.is_adjacent && before > 0) {
-    // (before..., index..., after...) -> (index..., before..., after...)
+    // LibTorch's values have the shape (before..., index..., after...). ScatterND expects the shape
+    // (index..., before..., after...).
     const auto leading = slice(call, rest, 0, 0, before);
     const auto trailing = slice(call, rest, 0, before, kEnd);
     const auto shape = graph.add("Concat", {leading, index_shape, trailing}, {{"axis", 0}});

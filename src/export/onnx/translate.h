@@ -38,8 +38,8 @@ class UnsupportedOperatorsError : public std::runtime_error {
   std::vector<Reason> reasons;
 };
 
-/// Translates a program to ONNX. `tied_weights` maps each tied weight to the first weight with the
-/// same data. The first weight is not a key of the map. Weights are identified by `Input::target`.
+/// Translates a program to ONNX. If several weights have the same data, `tied_weights` maps each of
+/// them, except the first, to the first. Weights are identified by `Input::target`.
 /// Throws UnsupportedOperatorsError if an operator is not supported, and std::runtime_error if an
 /// input, weight or output is not supported, for example because of its dtype.
 Model translate(const program::ExportedProgram& program,

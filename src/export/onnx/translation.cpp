@@ -76,9 +76,9 @@ Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
   const auto is_readable = [&](const program::Size& size) {
     return is_fixed(size) || dynamic_sizes.count(size.expression) > 0;
   };
-  // Reshape cannot infer a size, written as -1, if another size is 0 at run time. Therefore, if
-  // there are other dynamic sizes (`has_others`), all sizes are read from earlier tensors if
-  // possible. If this is not possible, -1 is used, and Reshape fails for empty tensors.
+  // Reshape cannot infer a size, written as -1, if another size is 0 at run time. If another size
+  // is dynamic (`has_others`), it may be 0. In this case, all sizes are read from earlier tensors.
+  // A size that cannot be read is still inferred, and Reshape fails if another size is 0.
   const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
   const bool has_others = num_inferred > 1 || (num_inferred == 1 && copies);
   if (has_zero || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {

@@ -147,8 +147,9 @@ void set_hints(ExportedProgram& program) {
   for (const auto& [symbol, range] : program.ranges) symbols.try_emplace(symbol, kUnbacked);
   auto best = symbols;
   auto fewest = std::numeric_limits<int>::max();
-  // Doubles or halves the sizes of the symbols in `changed`, at most kMaxSteps times, until
-  // `num_special` returns 0. Stops early if a tensor would become too large.
+  // Tries `sizes`, then doubles or halves the sizes of the symbols in `changed`, up to kMaxSteps
+  // times. Sets `best` to the sizes for which `num_special` returns the smallest number. Stops
+  // early if this number is 0, or if a tensor would become too large.
   const auto search = [&](Symbols sizes, const std::vector<std::string>& changed, bool halve) {
     constexpr int kMaxSteps = 12;
     for (int i = 0; i <= kMaxSteps && fewest > 0; ++i) {

@@ -5,10 +5,11 @@
 
 namespace attend::program {
 
-/// Clamps the start and the end of each slice and `slice_scatter` along a dynamic dimension. If, at
-/// some sizes of this dimension, the start or the end is outside of the dimension or the end is
-/// before the start, replaces these numbers (except 0 and kEnd) by SymInts that are clamped to the
-/// size. Example: `x.slice(1, 0, 512)` becomes `x.slice(1, 0, min(x.size(1), 512))`.
+/// Replaces the start and the end of slices and `slice_scatter` along dynamic dimensions by SymInts
+/// that are clamped to the size of the dimension. Does not replace 0 and kEnd. Changes a slice only
+/// if one of these conditions is true at some sizes of the dimension: the start or the end is
+/// outside of the dimension; the end is before the start.
+/// Example: `x.slice(1, 0, 512)` becomes `x.slice(1, 0, min(x.size(1), 512))`.
 /// Without this replacement, PyTorch would compare 512 with the size hint of `x.size(1)` when
 /// PyTorch decomposes or compiles the program, and would assume that the result of the comparison
 /// is the same for all inputs.

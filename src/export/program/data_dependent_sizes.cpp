@@ -28,8 +28,8 @@ constexpr const char* kCount = "count";
 /// Describes an operator whose outputs have a size that depends on the values of one argument.
 struct Rule {
   const char* argument;
-  /// If two operators of the same kind get the same tensor as this argument, their data-dependent
-  /// sizes are equal.
+  /// The data-dependent sizes of two operators are equal if both operators have the same kind and
+  /// get the same tensor as `argument`.
   const char* kind = kCount;
   /// If true, the operator's argument `dim` is the index of the output dimension that has the
   /// data-dependent size. Otherwise, this index is 0.
@@ -106,13 +106,13 @@ class Finder {
     return Dimension{rank_of(classes), classes.name, "one_hot"};
   }
 
-  /// Returns the dimension of the result of x.index({..., mask, ...}) whose size is the number of
-  /// elements that the mask selects. The result has this dimension in place of the indexed
-  /// dimensions of x, or as dimension 0 if the indexed dimensions are not adjacent. If there are
-  /// also index tensors, LibTorch converts the mask to a vector of indices, and broadcasts this
-  /// vector and the index tensors to a common shape. The result then has the dimensions of the
-  /// common shape instead of one dimension, and the selected elements lie along the last dimension
-  /// of the common shape.
+  /// In the result of x.index({..., mask, ...}), the elements that the mask selects lie along one
+  /// dimension. Returns this dimension, or nullopt if there is no mask. The result has this
+  /// dimension in place of the indexed dimensions of x, or as dimension 0 if the indexed dimensions
+  /// are not adjacent. If there are also index tensors, LibTorch converts the mask to a vector of
+  /// indices, and broadcasts this vector and the index tensors to a common shape. The result then
+  /// has the dimensions of the common shape instead of one dimension, and the selected elements lie
+  /// along the last dimension of the common shape.
   std::optional<Dimension> dimension_of_index(const Node& node) const {
     const auto& indices = required_argument<std::vector<OptionalTensor>>(node, "indices");
     const auto is_given = [](const OptionalTensor& index) {

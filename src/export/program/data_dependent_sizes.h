@@ -15,8 +15,8 @@ struct DataDependentSize {
   /// Two sizes with the same origin are equal. For example, the numbers of elements selected by
   /// x.index({mask}) and y.index({mask}) have the same origin.
   std::string origin;
-  /// True if the values that determine the size depend on inputs of the program. False, for
-  /// example, if these values are a mask that is a buffer.
+  /// True if the values that determine the size depend on inputs of kind InputKind::user. False,
+  /// for example, if these values are a mask that is a buffer.
   bool depends_on_inputs = true;
 };
 

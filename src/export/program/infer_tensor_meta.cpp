@@ -151,9 +151,10 @@ class SymbolicMeta {
 
   /// Sets the strides of a slice: the strides of the sliced tensor, with the stride of the sliced
   /// dimension multiplied by `step`. The runs do not always show these strides. For example,
-  /// x.slice(1, 0, 900) of a dense x of shape (B, T, E) is dense in all runs if runs with T > 900
-  /// would need too much memory. For the same reason, unsets `is_contiguous` if the slice was
-  /// contiguous in all runs, but may not be contiguous at other sizes.
+  /// let x be a dense tensor of shape (B, T, E). If the runs with T > 900 are omitted, because they
+  /// would need too much memory, x.slice(1, 0, 900) is dense in all runs. For the same reason,
+  /// unsets `is_contiguous` if the slice was contiguous in all runs, but may not be contiguous at
+  /// other sizes.
   void set_strides_of_slice(const Node& slice) {
     auto& meta = program_.tensors.at(std::get<TensorName>(slice.outputs.front()).name);
     const auto& self = program_.tensors.at(required_argument<TensorName>(slice, "self").name);
@@ -204,9 +205,9 @@ class SymbolicMeta {
     return true;
   }
 
-  /// Returns the first of these sizes that agrees with all runs: the size that follows from the
-  /// definition of the operator; the size from an earlier call of `infer_tensor_meta`, if it is an
-  /// expression. Returns nullopt if there is no such size.
+  /// Returns the size that follows from the definition of the operator, if it agrees with all runs.
+  /// Otherwise, returns the size from an earlier call of `infer_tensor_meta`, if it is an
+  /// expression and agrees with all runs. Otherwise, returns nullopt.
   std::optional<Size> defined_size(const std::string& name, std::size_t dimension,
                                    const std::vector<int64_t>& values,
                                    const ShapeFunctionResult& known) const {
@@ -256,9 +257,11 @@ class SymbolicMeta {
     return new_unbacked(values, /*is_variable=*/true);
   }
 
-  /// Returns the expression of a size that depends on the values of tensors: an expression that is
-  /// already known for this size, else a new unbacked symbol. With UnknownDimensions::placeholder,
-  /// returns nullopt if no expression is known.
+  /// Returns the expression of a size that depends on the values of tensors. Uses a known
+  /// expression if there is one, else a new unbacked symbol. If the size depends on inputs, only a
+  /// known expression with an unbacked symbol is used. With UnknownDimensions::placeholder, makes
+  /// no new symbol: returns nullopt if no expression is known, and throws std::runtime_error if the
+  /// known expression cannot be used.
   std::optional<Size> data_dependent_size(const std::string& name, const DataDependentSize& size,
                                           const std::vector<int64_t>& values) {
     auto& [values_of_origin, size_of_origin] = origins_[size.origin];
@@ -301,8 +304,8 @@ class SymbolicMeta {
   UnknownDimensions unknown_dimensions_;
   SymbolicShapes sizes_;    // expressions of sizes, found from all runs
   SymbolicShapes strides_;  // expressions of strides, found from the first runs (`regular`)
-  /// The values in all runs and the unbacked symbol of each data-dependent size, by
-  /// `DataDependentSize::origin`.
+  /// For each `DataDependentSize::origin`: the values of the size in all runs, and the unbacked
+  /// symbol of the size.
   std::map<std::string, std::pair<std::vector<int64_t>, Size>> origins_;
   std::map<std::string, std::vector<int64_t>> unbacked_;  // values in all runs, by symbol
 };

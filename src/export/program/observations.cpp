@@ -117,11 +117,12 @@ void Observations::record_other_values() {
   }
 }
 
-/// Records runs in which tensors are shortened so that data-dependent sizes are small: the values
-/// that the exporter tries may never select so few elements. In each of the first five runs, all
-/// data-dependent sizes have the same maximum (0, 1, 2, 3 or 5). In the last two runs, sizes of
-/// different origins (see `DataDependentSize`) have different maxima. Since the tried values may
-/// select no elements at all, a size of 0 is increased to the maximum.
+/// Records runs with small data-dependent sizes, since the values that the exporter tries may never
+/// select so few elements. A tensor is shortened if its data-dependent size exceeds a maximum. In
+/// each of the first five runs, all data-dependent sizes have the same maximum (0, 1, 2, 3 or 5).
+/// In the last two runs, sizes of different origins (see `DataDependentSize`) have different
+/// maxima. Since the tried values may select no elements at all, a size of 0 is increased to the
+/// maximum.
 void Observations::record_smaller_sizes() {
   if (data_dependent_.empty()) return;
   for (const auto& [least, step] :

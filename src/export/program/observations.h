@@ -56,8 +56,8 @@ class Observations {
   /// Expressions of strides are found only from regular runs: in later runs, a dimension may have
   /// size 1, and the stride of a dimension of size 1 is arbitrary.
   std::size_t num_regular_runs() const { return num_regular_runs_; }
-  /// Indices of the runs that determine the coefficients of polynomials. These are the runs with
-  /// small sizes among the first `num_regular_runs()` runs.
+  /// Indices of the regular runs with small sizes. `SymbolicShapes` computes the coefficients of
+  /// polynomials from these runs.
   std::vector<std::size_t> fitted() const;
   bool contains(const std::string& name) const { return observations_.count(name) > 0; }
   const Observation& at(const std::string& name) const { return observations_.at(name); }

@@ -20,8 +20,8 @@ struct SampledDimension {
   Range range;
   int64_t example = 0;         // size in the example inputs
   std::vector<int64_t> sizes;  // sizes near the minimum of the range
-  /// The sizes from 2 to 2^20 that `trial_sizes` returns for the constants
-  /// `TracedProgram::integers`. If there are more than 100 such sizes, some sizes of
+  /// The sizes from 2 to 2^20 in all three lists that `trial_sizes` returns. Its argument
+  /// `constants` is `TracedProgram::integers`. If there are more than 100 such sizes, some sizes of
   /// `TrialSizes::others` are omitted.
   std::vector<int64_t> far;
 };
@@ -37,19 +37,21 @@ ATTEND_API std::vector<SampledDimension> sampled_dimensions(
 
 /// Returns the sizes of the dynamic dimensions in each run. Run 0 has the example's sizes. In run
 /// 1, each dimension has its first size from `SampledDimension::sizes`. Each later run differs from
-/// run 1 in at most three dimensions. For each dimension, there is a run with each size from
-/// `SampledDimension::sizes` in which no other dimension differs from run 1. For each pair and
-/// triple of dimensions, there are runs with a few combinations of such sizes. Together, the runs
-/// determine the coefficients of polynomials of degree 3.
+/// run 1 in at most three dimensions. For each dimension and each of its sizes in
+/// `SampledDimension::sizes`, there is a run in which the dimension has this size, and all other
+/// dimensions have the same sizes as in run 1. For each pair and triple of dimensions, there are
+/// runs with a few combinations of such sizes. Together, the runs determine the coefficients of
+/// polynomials of degree 3.
 ATTEND_API std::vector<Run> runs_of(const std::vector<SampledDimension>& dimensions);
 
-/// Returns runs in which one dimension has a size from its list `SampledDimension::far`. If there
-/// is only one dimension, there is one run for each such size. If there are several dimensions,
-/// there are two runs for each such size: in one run, all other dimensions have their first size
-/// from `SampledDimension::sizes`; in the other run, they have their second size. With several
-/// dimensions, the next run is one in which each dimension has the largest size from its list
-/// `far`. If the sizes in the ranges of all dimensions have at most 64 combinations, the last runs
-/// are all combinations in which no dimension has size 1. `runs`: the result of `runs_of`.
+/// Returns further runs. In each of the first runs, one dimension has a size from its list
+/// `SampledDimension::far`. If there is only one dimension, there is one run for each such size. If
+/// there are several dimensions, there are two runs for each such size: in one run, all other
+/// dimensions have their first size from `SampledDimension::sizes`; in the other run, they have
+/// their second size. With several dimensions, the next run is one in which each dimension has the
+/// largest size from its list `far`. If the sizes in the ranges of all dimensions have at most 64
+/// combinations, the last runs are all combinations in which no dimension has size 1. `runs`: the
+/// result of `runs_of`.
 ATTEND_API std::vector<Run> far_runs_of(const std::vector<SampledDimension>& dimensions,
                                         const std::vector<Run>& runs);
 

@@ -19,7 +19,7 @@ namespace {
 
 using Ints = std::vector<ValueOrSymbol<int64_t>>;
 
-/// Arguments of a convolution or pooling operator along one dimension.
+/// Arguments of a convolution, a pooling operator or `unfold` for one dimension.
 struct Window {
   Size kernel;
   int64_t stride = 1;
@@ -28,8 +28,8 @@ struct Window {
   bool ceil_mode = false;
 };
 
-/// Returns the number of windows in a dimension: 1 + floor((size + 2 * padding - extent) / stride),
-/// where a window extends over `extent` elements.
+/// Returns the number of windows in a dimension. A window extends over `extent` elements. Without
+/// ceil_mode, the number is 1 + floor((size + 2 * padding - extent) / stride).
 Size num_windows(const Size& size, const Window& window) {
   const auto& [kernel, stride, padding, dilation, ceil_mode] = window;
   const auto extent = kernel * Size{dilation} + Size{1 - dilation};

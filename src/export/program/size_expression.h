@@ -13,12 +13,12 @@ namespace attend::program {
 /// Returns the name of the symbol if the expression is a single symbol, else "".
 ATTEND_API std::string symbol_in(const std::string& expression);
 
-/// Returns the SymPy expression of the symbol of a dynamic size. `name`: name of the symbol, such
-/// as "s0".
+/// Returns the SymPy expression of a symbol that stands for a dynamic size. `name`: name of the
+/// symbol, such as "s0".
 ATTEND_API std::string size_symbol(const std::string& name);
 
 /// Returns the SymPy expression of an unbacked symbol. `name`: name of the symbol, such as "u0". An
-/// unbacked symbol stands for a size that is not computed from the dynamic sizes, for example
+/// unbacked symbol stands for a size that has no known expression in the dynamic sizes, for example
 /// because the size depends on the values of tensors. An unbacked symbol has no size hint.
 ATTEND_API std::string unbacked_symbol(const std::string& name);
 

@@ -8,7 +8,8 @@
 
 namespace attend::program {
 
-/// Returns `base`, or if a tensor or SymInt already has this name, `base` with a number appended.
+/// Returns a name that no tensor or SymInt of the program has: `base` or, if the program already
+/// contains this name, `base` with a number appended, such as "sym_int_1".
 std::string unique_name(const ExportedProgram& program, const std::string& base);
 
 /// Appends nodes to a list of nodes. The new nodes compute SymInts. The object keeps references to

@@ -41,7 +41,7 @@ constexpr int64_t kMaxFactor = 4;
 /// A clamped polynomial of one variable is tried only if the size has at least kMinValuesOfLine
 /// different values that are not clamped. This limit does not apply to `find_step`. A quotient that
 /// is clamped, or is multiplied by a number, is tried only if the size has at least
-/// kMinValuesOfQuotient such values: many such quotients agree with 2 values.
+/// kMinValuesOfQuotient values that are not clamped: with only 2 values, many quotients would fit.
 constexpr std::size_t kMinValuesOfLine = 2;
 constexpr std::size_t kMinValuesOfQuotient = 3;
 
@@ -55,7 +55,7 @@ int64_t wrapping_sum(int64_t one, int64_t other) {
   return static_cast<int64_t>(static_cast<uint64_t>(one) + static_cast<uint64_t>(other));
 }
 
-/// A product of variables. The constant 1 has no factors.
+/// A product of variables. The monomial without factors is the constant 1.
 struct Monomial {
   std::vector<std::string> factors;
   RunValues values;

@@ -45,8 +45,8 @@ class ATTEND_API SymbolicShapes {
 
  private:
   std::vector<const Variable*> all() const;
-  /// Returns the symbols and the latest other variables: a size often depends on sizes that were
-  /// found just before.
+  /// Returns the symbols and the last of the other elements of `variables_`: a size often depends
+  /// on sizes that were found just before.
   std::vector<const Variable*> recent() const;
   std::optional<std::string> find_expression(const std::vector<int64_t>& values);
   std::optional<std::string> find_in_one_variable(const std::vector<int64_t>& values) const;

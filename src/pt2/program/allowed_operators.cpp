@@ -19,8 +19,8 @@ constexpr std::string_view kAten = "aten::";
 /// omits operators that are unsafe for untrusted programs or not needed: operators that replace or
 /// resize the memory of a tensor (set_, resize_), use sizes or indices without checking them
 /// (_reshape_alias, ctc_loss, lu_unpack, linalg_lu_solve, segment_reduce), make sparse or quantized
-/// tensors, compute gradients, or belong to one backend (cudnn, mkldnn). Operators with "unsafe"
-/// in their names check their arguments, too: the word refers to autograd or to compilers.
+/// tensors, compute gradients, or belong to one backend (cudnn, mkldnn). The listed operators with
+/// "unsafe" in their names check their arguments, too: the word refers to autograd or to compilers.
 constexpr std::string_view kNames =
     "__and__ __iand__ __ior__ __irshift__ __or__ _assert_async _assert_scalar "
     "_assert_tensor_metadata _conj _convolution _convolution_mode "

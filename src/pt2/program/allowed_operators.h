@@ -11,10 +11,10 @@ namespace attend::program {
 
 /// Operators that a program may call in addition to the always allowed operators. The always
 /// allowed operators are the ATen operators that LibTorch tags as core or pointwise, the ATen
-/// operators that allowed_operators.cpp lists by name, and the in-place variants of both.
-/// aten::resize and overloads that write their result to an argument, such as add.out, are not
-/// among them. The always allowed operators only compute tensors and numbers. They check their
-/// arguments, except for the recurrent layers on the CPU.
+/// operators that allowed_operators.cpp lists by name, and the in-place variants of both. There are
+/// two exceptions: aten::resize with its in-place variant, and all overloads that write their
+/// result to an argument, such as add.out. The always allowed operators only compute tensors and
+/// numbers. They check their arguments, except for the recurrent layers on the CPU.
 struct AllowedOperators {
   std::set<std::string> namespaces = {};  ///< all operators of these namespaces are allowed
   std::set<std::string> names = {};       ///< names of operators: "aten::ctc_loss"

@@ -26,7 +26,7 @@ class ATTEND_API InputChecks {
   std::vector<std::string> signatures() const;
 
   /// Throws InputError if the inputs do not match the program. The message names the input, the
-  /// dimension, the value found and the value expected.
+  /// value expected and the value found. For a wrong size, the message also names the dimension.
   void check(const std::vector<torch::Tensor>& inputs) const;
 
  private:

@@ -34,7 +34,7 @@ class Compiler {
       : device_(device), allowed_(allowed) {}
 
   /// Returns the step of a node, and defines the names of the node's outputs. Throws InputError if
-  /// the node is invalid. The message names the node.
+  /// the node is invalid. The message names the node's target.
   Step compile(const Node& node);
 
   /// Returns the source from which an argument of type `type` is read at run time. The nodes that
