@@ -51,7 +51,8 @@ void add_models_command(CLI::App& app) {
   auto json = std::make_shared<bool>(false);
   command
       ->add_flag("--json", *json,
-                 "print a JSON array: name, path, task, summary, device, seconds, val_loss, "
+                 "print a JSON array with an object per recipe: name, path, task, summary, device, "
+                 "seconds, val_loss, "
                  "val_accuracy (0 to 1)")
       ->group("Output");
   command->footer(

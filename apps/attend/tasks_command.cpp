@@ -30,7 +30,10 @@ void list_tasks(bool json) {
 void add_tasks_command(CLI::App& app) {
   auto* command = app.add_subcommand("tasks", "List the built-in tasks");
   auto json = std::make_shared<bool>(false);
-  command->add_flag("--json", *json, "print a JSON array: name, summary, model_kind, reads_file")
+  command
+      ->add_flag(
+          "--json", *json,
+          "print a JSON array with an object per task: name, summary, model_kind, reads_file")
       ->group("Output");
   command->footer(
       "Examples:\n"

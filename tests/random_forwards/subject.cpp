@@ -122,7 +122,8 @@ torch::Tensor pad_key_mask(const torch::Tensor& key_mask, const torch::Tensor& x
   return torch::cat({real, torch::zeros({x.size(0), count}, torch::kBool)}, 1);
 }
 
-/// Pads the inputs (x, mask, key_mask, segments, positions). The mask must be undefined.
+/// `inputs` are x, mask, key_mask, segments and positions. Pads all of them except the mask, which
+/// must be undefined.
 Tensors pad_self_attention(const Tensors& inputs, int64_t count) {
   return {pad_tokens(inputs[0], count),
           {},

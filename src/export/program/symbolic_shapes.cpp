@@ -392,8 +392,9 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
   return std::nullopt;
 }
 
-/// Returns a clamped polynomial of one variable, a step (see `find_step`), or a quotient, clamped
-/// or not. Returns nullopt if none of them equals the values.
+/// Returns an expression of one variable that equals `values` in all runs, or nullopt if none is
+/// found. Searches for a clamped polynomial, then for a step (see `find_step`), then for a quotient
+/// that is not clamped, then for a clamped quotient.
 std::optional<std::string> SymbolicShapes::find_in_one_variable(const RunValues& values) const {
   std::vector<WantedSize> clamped;
   for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {
