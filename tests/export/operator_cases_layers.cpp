@@ -152,6 +152,16 @@ std::vector<ExportCase> resized() {
                    torch::upsample_bilinear2d(wide, {}, false, Factors({1.3, 0.7})),
                    torch::upsample_bicubic2d(wide, {}, false, Factors({1.15, 0.35}))};
   });
+  // Factors that are not exactly 1 or 2 but keep or double the size. The kernels for small images
+  // (sum of height and width at most 128) and for larger images round differently.
+  with("upsample_by_almost_whole_factors", [](T x) {
+    const auto wide = torch::cat({x, x + 1, x * 2, x - 3}, 3).repeat({1, 1, 6, 3});
+    return Tensors{torch::upsample_nearest2d(x, {}, Factors({2.006, 1.08})),
+                   torch::upsample_nearest2d(wide, {}, Factors({2.006, 2.009})),
+                   torch::upsample_bilinear2d(x, {}, false, Factors({1.08, 2.006})),
+                   torch::upsample_bilinear2d(x, {}, false, Factors({1.0625, 1.0})),
+                   torch::upsample_bicubic2d(x, {}, false, Factors({1.08, 1.3}))};
+  });
   with("upsample_nearest2d", [](T x) { return torch::upsample_nearest2d(x, {7, 9}); });
   with("upsample_nearest2d_scale_factor", [](T x) {
     return torch::upsample_nearest2d(x, {}, Factors({2.0, 3.0}));

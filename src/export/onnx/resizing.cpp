@@ -42,7 +42,6 @@ std::string input_name(Call& call) {
 /// Returns the dimensions after the batch and channel dimension.
 std::vector<Resized> resized_dimensions(Call& call) {
   auto& graph = call.graph();
-  const auto input = call.tensor(input_name(call));
   const auto& sizes = call.sizes(input_name(call));
   const auto factors = factors_of(call);
   std::vector<Resized> resized;
@@ -51,8 +50,7 @@ std::vector<Resized> resized_dimensions(Call& call) {
     const auto dimension = static_cast<int64_t>(i) + 2;
     auto& each = resized.emplace_back();
     each.dimension = dimension;
-    each.size =
-        graph.add("Shape", {input}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+    each.size = call.size(size);
     if (!factors.empty()) each.factor = factors.at(i);
     if (!call.has("output_size")) {
       each.new_size = scaled(call, each.size, *each.factor);
@@ -69,15 +67,25 @@ std::vector<Resized> resized_dimensions(Call& call) {
   return resized;
 }
 
+/// Returns whether LibTorch chooses its kernel for small images: a bool of shape (1), or no value
+/// if the tensor is not an image.
+std::optional<Value> is_small_image(Call& call, const std::vector<Resized>& resized) {
+  if (resized.size() != 2) return std::nullopt;
+  auto& graph = call.graph();
+  const auto sum = graph.add("Add", {resized[0].new_size, resized[1].new_size});
+  return graph.compare("LessOrEqual", sum, graph.list({128}));
+}
+
 /// For each index along the resized dimension of the output, returns the index in the input from
 /// which the element is copied. ONNX's operator Resize is not used, since it rounds differently
 /// from LibTorch's kernels. As in these kernels, the indices are computed in float32. The kernel
-/// for images (2d) computes them exactly if the size stays the same or doubles.
-Value nearest_indices(Call& call, const Resized& resized, bool is_image) {
+/// for small images computes them exactly if the size stays the same or doubles, even if the factor
+/// is not exactly 1 or 2.
+Value nearest_indices(Call& call, const Resized& resized,
+                      const std::optional<Value>& is_small_image) {
   auto& graph = call.graph();
   const auto zero = graph.number(Type::int64, 0);
   const auto one = graph.number(Type::int64, 1);
-  const auto two = graph.number(Type::int64, 2);
   const auto new_size = graph.add("Squeeze", {resized.new_size});
   const auto positions = graph.add("Range", {zero, new_size, one});
   const auto step = resized.factor
@@ -86,19 +94,23 @@ Value nearest_indices(Call& call, const Resized& resized, bool is_image) {
                                             graph.cast(resized.new_size, Type::float32)});
   const auto product = graph.add("Mul", {graph.cast(positions, Type::float32), step});
   const auto floors = graph.cast(graph.add("Floor", {product}), Type::int64);
-  auto indices = graph.add("Min", {floors, graph.add("Sub", {resized.size, one})});
-  if (!is_image) return indices;
-  const auto doubled = graph.add("Mul", {resized.size, two});
-  indices = graph.where(graph.compare("Equal", resized.new_size, doubled),
-                        graph.add("Div", {positions, two}), indices);
-  return graph.where(graph.compare("Equal", resized.new_size, resized.size), positions, indices);
+  const auto indices = graph.add("Min", {floors, graph.add("Sub", {resized.size, one})});
+  const auto multiple = std::floor(resized.factor.value_or(0));
+  const bool may_stay_or_double = multiple == 1 || multiple == 2;
+  if (!is_small_image || !may_stay_or_double || multiple == resized.factor) return indices;
+  const auto whole = graph.number(Type::int64, multiple);
+  const auto is_multiple =
+      graph.compare("Equal", resized.new_size, graph.add("Mul", {resized.size, whole}));
+  return graph.where(graph.add("And", {is_multiple, *is_small_image}),
+                     graph.add("Div", {positions, whole}), indices);
 }
 
 void nearest(Call& call) {
   auto value = call.tensor(input_name(call));
   const auto resized = resized_dimensions(call);
+  const auto is_small = is_small_image(call, resized);
   for (const auto& each : resized) {
-    value = call.graph().add("Gather", {value, nearest_indices(call, each, resized.size() == 2)},
+    value = call.graph().add("Gather", {value, nearest_indices(call, each, is_small)},
                              {{"axis", each.dimension}});
   }
   call.set_output(value);
@@ -110,17 +122,25 @@ bool is_exact_in_float32(double factor) {
   return std::floor(16 * factor) == 16 * factor;
 }
 
+/// Returns true if `factor` is larger than 1 and yet may keep a size larger than 1: floor(n *
+/// factor) may be n.
+bool may_keep_size(double factor) {
+  return factor > 1 && factor < 1.5;
+}
+
 Value resize_by_factors(Call& call, Value input, const std::vector<Resized>& resized,
-                        const Attributes& attributes) {
+                        const Attributes& attributes, bool is_linear) {
   auto& graph = call.graph();
-  std::vector<Number> factors{1, 1};
+  std::vector<Number> factors{1, 1};  // of the batch and channel dimension
   std::vector<int64_t> begins, dimensions;
   std::vector<int64_t> padding(2 * (resized.size() + 2));  // begins, then ends, of all dimensions
-  std::vector<Value> ends;
-  bool is_exact = true;
+  std::vector<Value> sizes{graph.list({1, 1})}, ends;
+  bool is_exact = true, may_copy = false;
   for (const auto& each : resized) {
     factors.emplace_back(*each.factor);
     is_exact = is_exact && is_exact_in_float32(*each.factor);
+    may_copy = may_copy || (is_linear && may_keep_size(*each.factor));
+    sizes.push_back(each.size);
     begins.push_back(0);
     ends.push_back(each.new_size);
     dimensions.push_back(each.dimension);
@@ -128,7 +148,15 @@ Value resize_by_factors(Call& call, Value input, const std::vector<Resized>& res
         static_cast<int64_t>(std::ceil(2 / *each.factor)) + 1;
   }
   const auto count = static_cast<int64_t>(factors.size());
-  const auto scales = graph.constant({Type::float32, {count}, std::move(factors)});
+  auto scales = graph.constant({Type::float32, {count}, std::move(factors)});
+  if (may_copy) {
+    // LibTorch's linear kernels copy the elements along a dimension whose size stays the same.
+    auto new_sizes = ends;
+    new_sizes.insert(new_sizes.begin(), sizes.front());
+    const auto is_same = graph.compare("Equal", graph.add("Concat", sizes, {{"axis", 0}}),
+                                       graph.add("Concat", new_sizes, {{"axis", 0}}));
+    scales = graph.where(is_same, graph.number(Type::float32, 1), scales);
+  }
   if (is_exact) return graph.add("Resize", {input, Value{}, scales}, attributes);
   // Resize computes the new size in float32, so the new size may be wrong by 1. Therefore, Pad
   // first repeats the last elements, so that the result of Resize is long enough. Slice then cuts
@@ -139,7 +167,7 @@ Value resize_by_factors(Call& call, Value input, const std::vector<Resized>& res
                              graph.list(dimensions)});
 }
 
-Rule interpolated(const char* mode) {
+Rule interpolated(const std::string& mode) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const bool align_corners = call.boolean("align_corners");
@@ -150,9 +178,9 @@ Rule interpolated(const char* mode) {
     const auto input = call.tensor(input_name(call));
     const auto resized = resized_dimensions(call);
     if (resized.front().factor && !align_corners)
-      return call.set_output(resize_by_factors(call, input, resized, attributes));
-    std::vector<Value> sizes{
-        graph.add("Shape", {input}, {{"start", 0}, {"end", 2}}, Type::int64)};  // (B, C)
+      return call.set_output(resize_by_factors(call, input, resized, attributes, mode == "linear"));
+    const auto& from = call.sizes(input_name(call));
+    std::vector<Value> sizes{call.shape({from[0], from[1]})};  // batch and channel dimension
     for (const auto& each : resized) sizes.push_back(each.new_size);
     const auto new_shape = graph.add("Concat", sizes, {{"axis", 0}});
     call.set_output(graph.add("Resize", {input, Value{}, Value{}, new_shape}, attributes));
