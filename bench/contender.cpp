@@ -36,12 +36,14 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Prints `values` and the number of floating point operations of `unit`. Then, for each number N
-/// in standard input, runs `unit` N times and prints the seconds that these runs took.
-void serve(Row values, const std::function<void()>& unit) {
+/// Runs `first`, which does one unit of work, and prints the values that it returns and the number
+/// of its floating point operations. Then, for each number N in standard input, runs `unit` N times
+/// and prints the seconds that these runs took.
+void serve(const std::function<Row()>& first, const std::function<void()>& unit) {
+  Row values;
   {
     const FlopCounter counter;
-    unit();
+    values = first();
     values["flops"] = counter.flops();
   }
   std::cout << values << std::endl;
@@ -128,11 +130,10 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
 
   recipe.training.log_every = 10;
   train::Trainer trainer(objective, recipe.training);
-  int64_t left = 0;
-  auto start = Clock::now();
   std::cout << Row{{"losses", losses.losses}, {"flops", flops}} << std::endl;
+  int64_t left = 0;
   if (!(std::cin >> left)) return;
-  start = Clock::now();
+  auto start = Clock::now();
   trainer.run({.stop_requested = [&] {
     if (--left > 0) return false;
     std::cout << seconds_since(start) << std::endl;
@@ -155,10 +156,12 @@ void encode(const Row& row, const std::filesystem::path& folder) {
   save_tensors(folder / "model.safetensors", state_dict(encoder));
   save_tensors(folder / "inputs.safetensors", {{"x", x}});
   export_onnx(encoder, x, folder / "model.onnx", {.input_names = {"x"}});
-  const auto outputs = encoder(x).flatten().slice(0, 0, 1000);
-  serve({{"outputs", std::vector<float>(outputs.data_ptr<float>(),
-                                        outputs.data_ptr<float>() + outputs.numel())}},
-        [&] { encoder(x); });
+  const auto first = [&] {
+    const auto outputs = encoder(x).flatten().slice(0, 0, 1000);
+    const auto* begin = outputs.data_ptr<float>();
+    return Row{{"outputs", std::vector<float>(begin, begin + outputs.numel())}};
+  };
+  serve(first, [&] { encoder(x); });
 }
 
 /// The unit of work is greedy decoding, which appends tokens to the prompts. The peers must get the
@@ -179,9 +182,12 @@ void decode(const Row& row, const std::filesystem::path& folder) {
   const GenerationOptions options{.max_new_tokens = row.at("new_tokens"),
                                   .sampling = {.temperature = 0.0}};
   const auto generate_all = [&] { return generate_batch(model, prompts, options); };
-  std::vector<std::vector<int64_t>> tokens;
-  for (const auto& sequence : generate_all()) tokens.push_back(sequence.tokens);
-  serve({{"tokens", tokens}, {"weight_bytes", bytes}}, [&] { generate_all(); });
+  const auto first = [&] {
+    std::vector<std::vector<int64_t>> tokens;
+    for (const auto& sequence : generate_all()) tokens.push_back(sequence.tokens);
+    return Row{{"tokens", tokens}, {"weight_bytes", bytes}};
+  };
+  serve(first, [&] { generate_all(); });
 }
 
 double fastest_seconds(const std::function<void()>& work) {

@@ -54,7 +54,7 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
   return output;
 }
 
-/// What `attend_in_blocks` needs for every block of a call, besides the `BlockInputs`.
+/// The arguments of `attend_in_blocks` that are the same for all blocks, except the `BlockInputs`.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
   ScoreOptions options;        // without sinks, which BlockInputs contains

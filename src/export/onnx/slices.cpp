@@ -38,8 +38,7 @@ void narrow(Call& call) {
     return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }
   const auto given = graph.add("Reshape", {call.operand("start", Type::int64), graph.list({1})});
-  const auto size = graph.add("Shape", {call.tensor("self")},
-                              {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+  const auto size = call.size(call.sizes("self").at(static_cast<std::size_t>(dimension)));
   const auto is_negative = graph.compare("Less", given, graph.list({0}));
   const auto start = graph.where(is_negative, graph.add("Add", {given, size}), given);
   const auto end = graph.add("Add", {start, graph.list({length})});
