@@ -5,7 +5,8 @@
 // FOLDER/row.json describes what is measured. The program prints one line of JSON with values that
 // the peers must also get, and with the floating point operations of a unit of work. Then it reads
 // numbers from standard input, one per line. For each number N, it runs N units of work and prints
-// the seconds that they took.
+// the seconds that they took. If the kind in row.json is "limits", the program prints only the
+// speeds of the machine; see `print_limits`.
 #include "attend/export/onnx.h"
 #include "attend/io/safetensors.h"
 #include "attend/models/generation.h"
@@ -58,8 +59,8 @@ void save_tensors(const std::filesystem::path& path, std::map<std::string, torch
   save_safetensors(path, {.tensors = std::move(tensors), .metadata = {}});
 }
 
-/// Trains on a task and keeps the first 3 batches. The peers repeat the first 3 training steps with
-/// these batches.
+/// A `TaskObjective` that records the first 3 training batches. The peers repeat the first 3
+/// training steps with these batches.
 class RecordBatches : public train::TaskObjective {
  public:
   using TaskObjective::TaskObjective;

@@ -6,8 +6,9 @@ target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
 
 # attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
 #                    HEADERS <folder or file>...): adds attend::<component>.
-# Paths of sources are relative to src/, paths of headers to include/attend/. A folder stands for all .cpp
-# or .h files below it. The files after WITHOUT_SOURCES are removed from the sources.
+# Paths of sources are relative to src/, paths of headers to include/attend/. A folder in SOURCES means
+# all .cpp files below it, a folder in HEADERS all .h files below it. The files after WITHOUT_SOURCES are
+# removed from the sources.
 function(attend_add_library component)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;WITHOUT_SOURCES;HEADERS")
   set(target attend_${component})

@@ -43,8 +43,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
-  # ccache can cache files that include a precompiled header only if GCC's preprocessor does not expand
-  # the include (-fpch-preprocess) and ccache ignores the time stamp of the header.
+  # These settings let ccache cache files that include a precompiled header. ccache requires pch_defines and
+  # time_macros. With include_file_mtime and include_file_ctime, it also caches such files right after the
+  # header was compiled. With -fpch-preprocess, GCC's preprocessor does not expand the include.
   set(CMAKE_CXX_COMPILER_LAUNCHER
       ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime ${CCACHE})
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -17,7 +17,7 @@ endfunction()
 if(PROJECT_IS_TOP_LEVEL AND (NOT Torch_DIR OR Torch_DIR STREQUAL ATTEND_FOUND_TORCH_DIR))
   attend_run_find_torch(found)
   if(found AND NOT found STREQUAL Torch_DIR)
-    # LibTorch's package caches the paths of its libraries, which are now outdated.
+    # LibTorch's package caches the paths of its libraries. They are outdated when Torch_DIR changes.
     unset(TORCH_LIBRARY CACHE)
     unset(c10_LIBRARY CACHE)
     set(Torch_DIR ${found} CACHE PATH "The folder of TorchConfig.cmake" FORCE)

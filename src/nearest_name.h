@@ -42,9 +42,9 @@ inline std::size_t name_distance(std::string_view unknown, std::string_view name
   return distance;
 }
 
-/// Returns "; did you mean 'NAME'?" with the name nearest to `unknown`. Returns an empty string if
-/// the `name_distance` of that name is greater than 3 or at least the length of `unknown`, or if
-/// `names` is empty.
+/// Returns "; did you mean 'NAME'?", where NAME is the name in `names` with the smallest
+/// `name_distance` from `unknown`. Returns an empty string if `names` is empty, if this distance is
+/// greater than 3, or if it is not smaller than the length of `unknown`.
 ///
 ///     did_you_mean("--lrr", {"--lr", "--seed"}) == "; did you mean '--lr'?"
 inline std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {

@@ -13,8 +13,8 @@ namespace attend::app {
 std::string nearest_neighbors(train::Model& model, const train::Task& task);
 
 /// Returns, for each text of `Task::probe_texts`, the predicted next token and the attention
-/// weights of the text's last token in the last layer, averaged over the heads. Empty if the task
-/// has no probe texts or the model has no layers.
+/// weights of the text's last token in the last layer, averaged over the heads. Returns an empty
+/// string if the task has no probe texts or the model has no layers.
 std::string last_token_attention(train::Model& model, const train::Task& task);
 
 }  // namespace attend::app

@@ -85,12 +85,14 @@ std::vector<std::string> all_flags(const CLI::App& app) {
   return flags;
 }
 
-/// A case branch that prints words for a command: `'train') echo '--task --text ...' ;;`.
+/// A branch of the case statement in `_attend_words`. The branch prints `words` for `command`:
+/// `'train') echo '--task --text ...' ;;`.
 std::string words_case(const std::string& command, const std::vector<std::string>& words) {
   return fmt::format("    '{}') echo '{}' ;;\n", command, fmt::join(words, " "));
 }
 
-/// Case branches for a command. They complete the values of its flags and its positional argument.
+/// Branches of the case statement in `_attend_value`. They complete the positional argument of
+/// `command` and the values of its flags.
 std::string value_cases(const CLI::App& command) {
   std::string text;
   for (const auto* option : command.get_options()) {

@@ -57,7 +57,8 @@ void check_target(const ExportArguments& arguments) {
   if (!arguments.overwrite) fail("already exists; pass another -o FILE, or --overwrite");
 }
 
-/// Returns the files of the tokenizer and the recipe, to store them in the exported file.
+/// Returns the tokenizer's files and recipe.toml. They are stored in the exported file, unless it
+/// is a safetensors file.
 std::map<std::string, std::string> extra_files(const train::Run& run) {
   auto files = run.tokenizer->files();
   files.emplace(train::RunFiles::recipe, train::to_toml(run.recipe));

@@ -60,7 +60,7 @@ class TextGenerator {
   bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
 
   /// Generates sample n, counted from 0, with the seed `seed(n)`. Calls `print` with each piece of
-  /// text.
+  /// text. The returned stream contains the number of tokens, and the stop text if one was found.
   TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
     const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
     const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;

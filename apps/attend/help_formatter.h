@@ -9,8 +9,8 @@
 namespace attend::app {
 
 /// Formats help texts. Options are listed in groups. An option is shown with its unit or type, and
-/// with its default in brackets. The descriptions of options and subcommands are wrapped, so that
-/// lines have at most `width` columns.
+/// with its default in brackets. The descriptions of options and subcommands are wrapped at `width`
+/// columns. The names and types of options are not wrapped, so their lines may be longer.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::size_t width) : width_(width) {}

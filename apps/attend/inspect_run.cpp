@@ -35,8 +35,9 @@ void add_values(const train::Recipe& recipe, const char* only_section, ordered_j
   }
 }
 
-/// Adds to `report` the values of `recipe` that differ from `defaults`. If no value differs, adds
-/// "none" with `source_of_defaults`, for example "none (defaults of the task)".
+/// Adds the values of `recipe` that differ from `defaults` to the header of `report`, and their
+/// keys to its JSON. If no value differs, the header contains "none" and `source_of_defaults`, for
+/// example "none (defaults of the task)".
 void add_overrides(const train::Recipe& recipe, const train::Recipe& defaults,
                    const char* source_of_defaults, InspectReport& report) {
   auto overrides = ordered_json::array();
@@ -68,7 +69,7 @@ void add_config(const train::Recipe& recipe, InspectReport& report) {
   add_overrides(recipe, train::find_task(recipe.task).defaults, "defaults of the task", report);
 }
 
-/// Adds the configuration of a run of a custom module.
+/// Adds to `report` the configuration of a run that trains a custom module.
 void add_custom_config(const train::CustomConfig& custom, InspectReport& report) {
   report.header += report_line("model", "custom module");
   std::string label = "values";

@@ -59,7 +59,7 @@ std::string type_of_number(const RecipeField& field) {
   return !unit.empty() ? unit : std::is_integral_v<Number> ? "INT" : "FLOAT";
 }
 
-/// Parses integers separated by commas. The text "none" means an empty list. Throws
+/// Parses integers separated by commas, or the text "none", which means an empty list. Throws
 /// CLI::ValidationError for any other text.
 std::vector<int64_t> parse_list(const std::string& flag, const std::string& text) {
   std::vector<int64_t> values;

@@ -20,8 +20,8 @@ class RunOption {
 
   const std::string& directory() const { return directory_; }
 
-  /// Loads the run and moves its model to the device. Throws InputError in the same cases as
-  /// `RunDirectory::load`, and for an unavailable device.
+  /// Sets LibTorch's number of CPU threads, loads the run, and moves its model to the device.
+  /// Throws InputError in the same cases as `RunDirectory::load`, and for an unavailable device.
   train::Run load() const;
 
  private:

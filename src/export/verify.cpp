@@ -160,9 +160,9 @@ class Verification {
   static constexpr double kMaxSeconds = 2.0;
 
   /// Runs trials at three kinds of sizes. First, all dimensions have their minimum size. Then one
-  /// dimension at a time has its minimum size, and the others have the example's sizes. Then all
-  /// dimensions are slightly larger than in the example (slightly smaller if the maximum requires
-  /// it).
+  /// dimension at a time has its minimum size, and the others have the example's sizes. Then each
+  /// dimension is slightly larger than in the example, or slightly smaller if the larger size would
+  /// exceed the maximum of the dimension.
   void run_near_sizes() {
     if (dimensions_.empty()) return;
     run_trial({.sizes = smallest_sizes_});
@@ -226,8 +226,9 @@ class Verification {
   }
 
   /// Runs a trial in which each dimension has the largest size that `run_growing_sizes` verified
-  /// while the other dimensions had the example's sizes. Omits the trial if it would exceed
-  /// `kMaxBytes` or `remaining_elements_`.
+  /// while the other dimensions had the example's sizes. If there is no such size, the dimension
+  /// has the example's size. Omits the trial if it would exceed `kMaxBytes` or
+  /// `remaining_elements_`.
   void run_largest_sizes() {
     SizesByName sizes;
     for (const auto& dimension : dimensions_) {

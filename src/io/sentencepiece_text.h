@@ -26,12 +26,12 @@ inline std::string_view reserved_at_start(std::string_view text) {
   return {};
 }
 
-/// Returns the first sentence of `text`, which must not begin with a reserved character. The
-/// sentence ends before the next reserved character. If the sentence would then exceed
-/// kLongestSentence bytes, it ends before the last space in its first kLongestSentence bytes. This
-/// splits no token, since a space can only be the first character of a token. If these bytes
-/// contain no space after the first character, the sentence ends after the last complete UTF-8
-/// character in these bytes.
+/// Returns the first sentence of `text`. `text` must not begin with a reserved character. The
+/// sentence ends before the next reserved character or at the end of `text`. If `text` is longer
+/// than kLongestSentence bytes and its first kLongestSentence bytes contain no reserved character,
+/// the sentence ends before the last space in these bytes. This splits no token, since a space can
+/// only be the first character of a token. If these bytes contain no space after the first
+/// character, the sentence ends after the last complete UTF-8 character in these bytes.
 inline std::string_view first_sentence(std::string_view text) {
   auto sentence = text.substr(0, kLongestSentence);
   for (const auto reserved : kReservedCharacters) {

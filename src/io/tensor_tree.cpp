@@ -21,7 +21,8 @@ bool is_number(const std::string& name) {
   return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
 }
 
-/// Compares two nodes by their names, which must be numbers. 2 is less than 10.
+/// Returns true if the name of `a` is a smaller number than the name of `b`: 2 is less than 10.
+/// Both names must be numbers.
 bool is_less(const TensorTree& a, const TensorTree& b) {
   return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
 }

@@ -98,9 +98,9 @@ class BeamSearch {
     if (!best_ || beam.score(length_penalty) > best_->score(length_penalty)) best_ = beam;
   }
 
-  /// Returns true if a live beam may still exceed the best score. The sum of a beam can only
-  /// decrease. So the final score of a beam is at most the score computed from its current sum and
-  /// the length that gives the highest score.
+  /// Returns true if a live beam may still get a higher score than `best_`, or if no beam has
+  /// finished. The sum of a beam can only decrease. So the final score of a beam is at most the
+  /// score computed from its current sum and the length that gives the highest score.
   bool can_improve() const {
     if (!best_) return true;
     const auto length_penalty = task_.options.length_penalty;

@@ -98,7 +98,7 @@ std::size_t DecodingBatch::pending(std::size_t row) const {
   return tokens_[row].size() - begins_[row] - cached(row);
 }
 
-/// Returns the smallest and the largest number of pending tokens of all rows.
+/// Returns the smallest and the largest `pending(row)` of all rows.
 std::pair<std::size_t, std::size_t> DecodingBatch::pending_range() const {
   auto [shortest, longest] = std::pair(pending(0), pending(0));
   for (std::size_t row = 1; row < size(); ++row) {

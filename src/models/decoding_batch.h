@@ -25,7 +25,8 @@ class NextTokenModel {
   /// `key_mask` (B, T) is undefined if there is no padding.
   virtual torch::Tensor step(const torch::Tensor& tokens, KvCache& cache,
                              const torch::Tensor& key_mask) = 0;
-  /// Replaces the rows: the new row n is a copy of the old row rows[n].
+  /// Replaces the rows of tensors that the model stores for the batch, such as the encoder output.
+  /// The new row n is a copy of the old row rows[n]. The caller replaces the rows of the cache.
   virtual void select_rows(const std::vector<int64_t>& rows) = 0;
 };
 
@@ -33,9 +34,9 @@ class NextTokenModel {
 /// context. The context is the part of the row that the model sees: the last tokens of the row.
 class DecodingBatch {
  public:
-  /// `max_seq_len`: maximum number of tokens per call of `NextTokenModel::step`. `rolls`: true if
-  /// the cache overwrites tokens outside of the sliding window. If false, a context is limited to
-  /// `max_seq_len` tokens: the oldest tokens of a longer context are dropped.
+  /// `max_seq_len`: maximum number of tokens per call of `NextTokenModel::step`. `rolls`: true if a
+  /// context may exceed `max_seq_len` tokens, because the cache overwrites tokens outside of the
+  /// sliding window. If false, the oldest tokens of a longer context are dropped.
   DecodingBatch(NextTokenModel& model, KvCache cache, std::vector<Tokens> tokens,
                 int64_t max_seq_len, bool rolls, torch::Device device);
 

@@ -89,9 +89,9 @@ struct Recomputation : torch::CustomClassHolder {
   variable_list recompute(at::TensorList inputs) const {
     const torch::AutoGradMode with_gradients(true);
     const RngAutocastState::Guard as_in_forward(state);
-    // Existing AttentionRecorders are paused, because they have recorded the attention weights in
-    // the forward pass. `discarded` takes their place, so that attention uses the same kernels as
-    // in the forward pass: other kernels would draw other random numbers for dropout.
+    // AttentionRecorders are paused, so that they do not record the attention weights again. If a
+    // recorder was active in the forward pass, `discarded` takes its place, so that attention uses
+    // the same kernels as then: other kernels would draw other random numbers for dropout.
     const AttentionRecorderPause recorder_pause;
     std::optional<AttentionRecorder> discarded;
     if (was_recording) discarded.emplace();
@@ -130,8 +130,8 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
       // Arguments that require a gradient are detached, so that the backward pass through the
       // recomputed graph ends at them. The detached tensors require a gradient too, even if this
       // backward pass does not compute it, since the function may depend on requires_grad. The
-      // other arguments are passed on unchanged: the keys of SharedTensors may contain them, and
-      // SharedTensors compares tensors by identity.
+      // other arguments are passed on unchanged: a SharedKey may contain them, and SharedKey
+      // compares tensors by identity.
       if (inputs[i].requires_grad()) inputs[i] = inputs[i].detach().requires_grad_();
     }
     const auto all_outputs = recomputation->recompute(inputs);

@@ -173,8 +173,8 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
   }
   const c10::InferenceMode no_inference_mode(false);
   const auto index = torch::tensor(rows, torch::kLong).to(key_positions_.device());
-  // If there are more rows than before, all memory is allocated first, so that a failure leaves the
-  // cache unchanged.
+  // If there are more rows than before, the rows are copied to new tensors. These are allocated for
+  // all layers first, so that a failed allocation leaves the cache unchanged.
   std::vector<torch::Tensor> keys;
   std::vector<torch::Tensor> values;
   const auto num_rows = static_cast<int64_t>(rows.size());

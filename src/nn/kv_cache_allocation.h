@@ -12,8 +12,8 @@ namespace attend {
 void check_options(const KvCacheOptions& options);
 
 /// For each layer, appends a tensor of zeros to `keys` and another to `values`. Each tensor has the
-/// shape (batch_size, num_kv_heads, max_seq_len + 1, head_dim). Throws c10::OutOfMemoryError if the
-/// tensors do not fit into memory.
+/// shape (batch_size, num_kv_heads, max_seq_len + 1, head_dim). The last slot is for padding.
+/// Throws c10::OutOfMemoryError if the tensors do not fit into memory.
 void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
               std::vector<torch::Tensor>& values);
 

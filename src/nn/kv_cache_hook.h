@@ -5,8 +5,9 @@
 
 namespace attend {
 
-/// Hook that makes an attention layer use a `KvCache`: sets the positions and the key mask, and
-/// appends the keys and values to the cache.
+/// Hook that makes an attention layer use a `KvCache`: appends the new keys and values to the
+/// cache, replaces them with all keys and values of the cache, and sets the positions and the key
+/// mask.
 ///
 ///     KvCacheHook hook(cache);
 class KvCacheHook : public AttentionHook {

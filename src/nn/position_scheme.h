@@ -25,8 +25,9 @@ SharedKey offsets_key(std::string_view name, const AttentionContext& context, Nu
                    context.query.size(-2), context.key.size(-2), numbers...);
 }
 
-/// Adds `bias`, which broadcasts to (..., H, T, S), to the scores. `shared`: true if `bias` comes
-/// from `ForwardState::share`. The layers can then also share the sum of bias and mask.
+/// Adds `bias`, which broadcasts to (..., H, T, S), to `context.options.bias`. `shared`: true if
+/// `bias` comes from `ForwardState::share`. If `bias` is then the only bias of a layer, the layers
+/// also share the sum of bias and mask.
 inline void add_to_scores(const torch::Tensor& bias, bool shared, AttentionContext& context) {
   auto& sum = context.options.bias;
   context.shared_bias = shared && !sum.defined() ? bias : torch::Tensor();

@@ -9,7 +9,7 @@ namespace {
 struct PreviousKeys {
   torch::Tensor index;  ///< (S) or (B, S): index of the previous key; arbitrary if there is none
   torch::Tensor exist;  ///< bool (B, S) or (S): false = no previous key; undefined = all true
-  /// bool (B, S) or (S): true if the cache has overwritten the previous key; may be undefined.
+  /// bool (B, S) or (S): true = the cache has overwritten the previous key; undefined = all false.
   torch::Tensor overwritten = {};
 };
 

@@ -30,8 +30,8 @@ template <typename Name>
 void check_submodule(bool registered, const torch::nn::Module& owner, const Name& name) {
   TORCH_CHECK_VALUE(
       registered, "submodule ", name, " of ", owner.name(),
-      " is not the module that forward calls: choose the module with the options, or replace both "
-      "the registered submodule and the member, e.g. block->attention = "
+      " is not the module that forward calls: pass the module in the options of the constructor, or "
+      "replace both the registered submodule and the member, e.g. block->attention = "
       "block->replace_module(\"attention\", attention)");
 }
 

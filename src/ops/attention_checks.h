@@ -17,7 +17,7 @@ std::vector<int64_t> scores_shape(const torch::Tensor& query, const torch::Tenso
 
 /// Throws c10::ValueError if `tokens` is defined, but does not have one entry per token of `x`
 /// (..., N, D). The shape (N) of `tokens` is always allowed. The shapes (B, N) and (1, N) are
-/// allowed if `x` has three or more dimensions; B is the first size of `x`.
+/// allowed if `x` has three or more dimensions, with B = `x.size(0)`.
 void check_per_token(const char* name, const torch::Tensor& tokens, const torch::Tensor& x);
 
 /// Checks the arguments of `dot_product_attention`: their shapes and dtypes, and the ranges of the

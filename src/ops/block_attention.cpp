@@ -39,8 +39,8 @@ torch::Tensor with_four_dimensions(torch::Tensor x) {
   return x;
 }
 
-/// Returns the attention output of one block. The inputs are expanded to four dimensions, because
-/// the fused kernels need four dimensions.
+/// Returns the attention output of one block. Inputs with fewer than four dimensions get leading
+/// dimensions of size 1, because the fused kernels need four dimensions.
 torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
                            ScoreOptions options) {
   options.sinks = block.sinks;
@@ -54,7 +54,7 @@ torch::Tensor attend_block(const BlockInputs& block, const PreparedMask& mask,
   return output;
 }
 
-/// The arguments of `attend_in_blocks` that are the same for all blocks, except the `BlockInputs`.
+/// The data that all blocks of an `attend_in_blocks` call share, in addition to the `BlockInputs`.
 struct BlockAttention : torch::CustomClassHolder {
   AttentionArgs args;
   ScoreOptions options;        // without sinks, which BlockInputs contains
@@ -95,8 +95,8 @@ struct BlockAttention : torch::CustomClassHolder {
     if (by_offset.defined()) {
       sliced.query = sliced.query.flip(-2);
       auto mask = reversed_biases(by_offset, block, queries);
-      // CUDA's kernels need a mask whose rows start at aligned addresses, unlike the rows of this
-      // view.
+      // CUDA's kernels need a mask whose rows start at aligned addresses. In this view, each row
+      // starts one element after the previous row, so the view is copied.
       if (!mask.is_cpu()) mask = mask.contiguous();
       return attend_block(sliced, {.mask = mask}, options).flip(-2);
     }
@@ -224,9 +224,10 @@ bool kernel_stores_weights(const torch::Tensor& query, const torch::Tensor& key,
              static_cast<int64_t>(at::SDPBackend::math);
 }
 
-/// Returns the number of queries per block, the rows of its weights (rows, keys). With a learned
-/// bias, dropout, a soft cap or sinks, blocks are small, because the weights of a block are then
-/// stored. With a sliding window, a block has half as many queries as the window, within limits.
+/// Returns the number of queries per block: `BlockLimits::rows` if it is not 0. Otherwise, blocks
+/// are small with a learned bias, dropout, a soft cap or sinks, because the weights (rows, keys) of
+/// a block are then stored. In all other calls with a sliding window, a block has half as many
+/// queries as the window has keys, within limits.
 int64_t choose_rows(const AttentionArgs& args, const ScoreOptions& options,
                     const torch::Tensor& offset_bias) {
   if (const auto rows = block_limits().rows; rows > 0) return rows;
@@ -266,8 +267,8 @@ bool computes_in_blocks(const torch::Tensor& query, const torch::Tensor& key,
       (has_offset_bias && args.positions.defined())) {
     return false;
   }
-  // Blocks save memory or time only if attention without blocks would store a bias, a mask or the
-  // weights of all (T, S) pairs.
+  // Blocks save memory or time only if attention without blocks would store a (T, S) tensor: a
+  // bias, a mask or the weights.
   return has_offset_bias || needs_mask(query, key, args, options) ||
          computes_weights(args, options) || kernel_stores_weights(query, key, value, options);
 }

@@ -49,8 +49,8 @@ std::string text_of(const Json& manifest) {
   return manifest.dump(2) + "\n";
 }
 
-/// Throws InputError with the name of the damaged file if a file's size or checksum differs from
-/// the manifest.
+/// Throws InputError if a file's size or checksum differs from the manifest, or if the manifest is
+/// damaged. The message contains the name of the damaged file.
 void verify(const fs::path& folder) {
   const auto text = read_bytes(folder / kManifest);
   const auto found = manifest_of(folder);
@@ -125,8 +125,8 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
   sync_to_disk(directory_);
   fs::remove_all(replaced);
   written_best_ = {checkpoint.best, best_checksum, target / kBest, manifest["files"][kBest].dump()};
-  // Checkpoints newer than `target` are damaged: load_latest() skipped them when the run was
-  // resumed.
+  // Removes checkpoints newer than `target`. They are damaged: load_latest() skipped them when the
+  // run was resumed. Keeps the newest kMaxCheckpoints of the other checkpoints.
   std::size_t kept = 0;
   for (const auto& folder : newest_first()) {
     const bool newer = kept == 0 && folder.filename() != target.filename();
@@ -182,7 +182,7 @@ std::vector<fs::path> CheckpointStore::newest_first() const {
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
     if (is_checkpoint(entry.path().filename().string())) folders.push_back(entry.path());
   }
-  // Compares lengths before names, since a step of 1e9 or more has more than nine digits.
+  // Longer names come first, since a step of 1e9 or more has more than nine digits.
   std::sort(folders.begin(), folders.end(), [](const fs::path& one, const fs::path& other) {
     const auto& a = one.native();
     const auto& b = other.native();

@@ -34,8 +34,8 @@ class StepRecorder : public Observer {
     }
     steps_.push_back({progress.lr, progress.train_loss});
     min_loss_ = std::min(min_loss_, progress.train_loss);
-    // Training has diverged if the loss first decreased, and then was above the first loss in many
-    // consecutive steps.
+    // Training has diverged if the loss decreased by more than the fraction kMinDecrease, and was
+    // then above the first loss in kMaxWorse consecutive steps.
     worse_ = progress.train_loss > steps_.front().loss ? worse_ + 1 : 0;
     if (min_loss_ < (1.0 - kMinDecrease) * steps_.front().loss && worse_ >= kMaxWorse) done_ = true;
   }

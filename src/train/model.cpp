@@ -45,7 +45,7 @@ Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_class
   try {
     return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
   } catch (const c10::ValueError& error) {
-    // The message names config fields, which have the same names as the recipe's keys.
+    // The message contains names of config fields. The recipe's keys have the same names.
     throw InputError(error.what_without_backtrace());
   }
 }

@@ -55,7 +55,7 @@ void check_recipe(const Recipe& recipe) {
   try {
     encoder_options(recipe.stack(), /*causal=*/true);
   } catch (const c10::ValueError& error) {
-    // The message names config fields, which have the same names as the recipe's keys.
+    // The message contains names of config fields. The recipe's keys have the same names.
     throw InputError(error.what_without_backtrace());
   }
 }

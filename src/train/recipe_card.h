@@ -19,8 +19,9 @@ struct RecipeCard {
   std::optional<double> val_accuracy;  ///< fraction of exact matches, 0 to 1
 };
 
-/// Reads task and expected results of a recipe file. Throws InputError if the file cannot be read,
-/// has an unknown key, or has no table `expected`. Does not check the values of the other tables.
+/// Reads the task and the expected results of a recipe file. Throws InputError if the file is
+/// missing or not TOML, if it has an unknown key or no table `expected`, or if `task` or a value in
+/// `expected` has the wrong type. Does not check the values of the other tables.
 ATTEND_API RecipeCard read_recipe_card(const std::filesystem::path& path);
 
 }  // namespace attend::train

@@ -45,8 +45,9 @@ ATTEND_API const std::vector<RecipeField>& recipe_fields();
 /// Returns the value of a field.
 ATTEND_API FieldValue field_value(const RecipeField& field, const Recipe& recipe);
 
-/// Returns the value of a field as text: a boolean as "on" or "off", a list as "1,2" or "none".
-/// Returns an empty text if the recipe's kind of model does not have the field.
+/// Returns the value of a field as text. A boolean is "on" or "off". A list is, for example, "1,2";
+/// an empty list is "none". Returns an empty string if the recipe's kind of model does not have the
+/// field.
 ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
 /// Reads only `task` and `text` of a recipe file; the other values are taken from `base`. Used

@@ -33,7 +33,8 @@ void assign(const toml::node& node, const std::string& where, FieldRef target,
             std::string_view kind = {});
 
 /// Sets a field of `recipe` if `table` has a value for the field. `file` is the file's name, for
-/// the message. Throws InputError in the same cases as `assign`.
+/// the message. Throws InputError in the same cases as `assign`, except that an integer field also
+/// accepts the name `RecipeField::zero` for the number 0.
 void assign_field(const RecipeField& field, const toml::table& table, const std::string& file,
                   Recipe& recipe);
 

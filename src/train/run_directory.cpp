@@ -89,8 +89,8 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
                                  error ? error.message() : "a file with this name exists"));
   }
   RunDirectory run(path, std::make_unique<RunLock>(path));
-  // The directory is checked again, since another process may have created a run in it before it
-  // was locked.
+  // The directory is checked again, since another process may have created a run between the first
+  // check and the lock.
   if (must_be_replaced(path, overwrite)) move_old_run(path);
   remove_temporary_files(path);
   replace_file(run.file(RunFiles::data), to_json(content.record));

@@ -12,8 +12,8 @@ class ATTEND_API RunLock {
  public:
   static constexpr const char* kFile = ".lock";  ///< name of the lock file, which is never deleted
 
-  /// Throws InputError if another process has the lock (the message contains the id of that
-  /// process), or if the directory cannot be written.
+  /// Throws InputError if another process, or another RunLock of this process, has the lock (the
+  /// message contains the id of the process), or if the directory cannot be written.
   explicit RunLock(const std::filesystem::path& directory);
   ~RunLock();
   RunLock(const RunLock&) = delete;

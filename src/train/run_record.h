@@ -34,8 +34,8 @@ void throw_if_different(const std::filesystem::path& directory,
 void check_values(const std::filesystem::path& directory,
                   const std::map<std::string, std::string>& fixed);
 
-/// Returns a line for each value of the resumed run (`run`) that differs from the current value
-/// (`now`).
+/// Returns a line for each value that differs between the resumed run (`run`) and the current
+/// configuration (`now`). A value that one of them does not have is compared as an empty string.
 std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
 std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
                                         const std::map<std::string, std::string>& now);

@@ -9,8 +9,8 @@
 namespace attend::train {
 namespace {
 
-/// Returns 0 at step `first`, 1 at the last step, and values in between that grow linearly with
-/// `step`. Returns 0 if `first` is the last step or later.
+/// Returns 0 up to step `first` and 1 at the last step. In between, the value grows linearly with
+/// `step`. If `first` is the last step or later, returns 0 at all steps.
 double progress_from(const TrainingConfig& config, int64_t step, int64_t first) {
   const int64_t last = config.max_steps - 1;
   if (last <= first) return 0.0;

@@ -1,4 +1,4 @@
-// The training loop. Checkpoints are in trainer_checkpoint.cpp.
+// The training loop. trainer_checkpoint.cpp creates and restores the trainer's checkpoints.
 #include "attend/train/trainer.h"
 
 #include "attend/io/safetensors.h"

@@ -74,7 +74,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   sampler_.load_state(without_prefix(checkpoint.state, kSampler));
   for (const auto& device : rng_devices(device_)) {
     const auto saved = checkpoint.state.find(rng_name(device));
-    // A run that was started on the CPU has no state for a GPU's generator.
+    // A checkpoint that was saved during training on the CPU has no state for a GPU's generator.
     if (saved != checkpoint.state.end()) set_generator_state(device, saved->second);
   }
   objective_->load_state(without_prefix(checkpoint.state, kObjective));

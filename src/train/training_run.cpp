@@ -15,7 +15,7 @@
 namespace attend::train {
 namespace {
 
-/// Checks the config and moves the module to the device.
+/// Checks the arguments, moves the module to the config's device, and returns this device.
 torch::Device prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& config) {
   TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
   check_training_config(config);

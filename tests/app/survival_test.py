@@ -112,7 +112,8 @@ class KilledAtAnyMoment(RunsTest):
         duration = time.monotonic() - started
         print("seed", SEED)
         chance = random.Random(SEED)
-        # Evenly spread times, from before the run directory exists until after the end of the run.
+        # 15 runs are killed at random times, spread evenly from before the run directory exists
+        # until after the end of the run.
         moments = [self.end_after((i + chance.random()) / 15 * 1.5 * duration) for i in range(15)]
         moments += [self.end_while_writing(chance.randrange(24), chance.uniform(0, 0.004))
                     for _ in range(10)]

@@ -38,7 +38,7 @@ def checked_rows(page):
         elif not previous:
             columns = len(row) if row[-1] == CHECKED_BY else 0
         elif columns and not all(UNDER_HEADING.fullmatch(cell) for cell in row):
-            # If the row lacks a cell, the last cell of the row is not in the column of tests.
+            # If the row lacks a cell, its last cell is not in the column with heading CHECKED_BY.
             found.append((number, row[0], CODE.findall(row[-1]) if len(row) == columns else []))
         previous = row
     return found

@@ -59,7 +59,7 @@ TEST(CompareOutputs, ComparesImaginaryParts) {
   EXPECT_THROW(compare_call(expected.conj(), expected)(), std::runtime_error);
 }
 
-/// Tensors are compared in slices of about a million elements.
+/// Tensors with more than 2^20 elements are compared in slices of at most 2^20 elements.
 TEST(CompareOutputs, ComparesEveryElementOfLargeTensors) {
   const auto expected = torch::rand({3, 700, 900});
   for (const auto& shape : {std::vector<int64_t>{3, 700, 900}, {1, 3, 630000}, {1890000}}) {

@@ -38,8 +38,8 @@ const DynamicSizeSpec& spec_of(int64_t dynamic_size);
 /// Adds a dynamic size and returns its placeholder.
 int64_t add_dynamic_size(const DynamicSizeSpec& spec);
 
-/// An input of an `ExportCase`. `shape` may contain placeholders for dynamic sizes. `draw` returns
-/// a tensor of the given shape with random values.
+/// An input of an `ExportCase`. `shape` may contain placeholders for dynamic sizes. `draw` is
+/// called with a shape without placeholders. It returns a tensor of that shape with random values.
 struct CaseInput {
   std::string name;
   std::vector<int64_t> shape;

@@ -1,4 +1,4 @@
-/// Exports each case in each format, for the Python tests to load.
+/// Exports each case in the formats of the case, for the Python tests to load.
 ///
 ///     export_cases OUTPUT_FOLDER [NAME...]
 ///     export_cases --unused-rules

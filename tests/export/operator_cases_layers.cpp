@@ -223,7 +223,7 @@ std::vector<ExportCase> normalized() {
   return with.take();
 }
 
-/// Arguments of a recurrent layer with input width 6 and hidden width 3.
+/// Arguments of a recurrent layer with `input_size` 6 and `hidden_size` 3.
 struct Recurrent {
   int64_t gates;
   int64_t num_layers = 1;
@@ -241,7 +241,8 @@ struct Recurrent {
     return all;
   }
 
-  /// Returns an initial state (num_layers * directions, B, 3).
+  /// Returns an initial state (num_layers * directions, B, 3), computed from features `from` to
+  /// `from` + 2 of `x`.
   T state(const T& x, int64_t from) const {
     return x.sum(1).narrow(-1, from, 3).unsqueeze(0).repeat({num_layers * directions, 1, 1});
   }

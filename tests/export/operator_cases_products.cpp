@@ -11,8 +11,8 @@ using T = torch::Tensor;
 T rows(const T& x) {
   return x.flatten(0, 1);
 }
-/// Returns the means of the features, of shape (6). The cases use means instead of sums, since
-/// cancellation in large sums would amplify rounding errors.
+/// Returns the mean of each feature, as a tensor of shape (6). Means are used instead of sums,
+/// since cancellation in large sums would amplify rounding errors.
 T means(const T& x) {
   return x.mean({0, 1});
 }

@@ -102,8 +102,8 @@ TEST_F(OperatorCostTest, EachThreadHasItsOwnCost) {
   EXPECT_EQ(other.bytes, 96);
 }
 
-/// LibTorch copies the guard's callback to the threads that LibTorch starts. In these threads, the
-/// callback must not record costs.
+/// LibTorch copies the callback of `OperatorCostGuard` to the threads that LibTorch starts. In
+/// these threads, the callback must not record costs.
 TEST_F(OperatorCostTest, OmitsOperatorsInThreadsOfLibTorch) {
   const auto cost = cost_of([&] {
     const auto result = std::make_shared<std::promise<torch::Tensor>>();

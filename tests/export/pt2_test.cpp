@@ -66,8 +66,9 @@ TEST_F(Pt2, RunsAtOtherShapes) {
   }
 }
 
-/// Slices, and slices of slices, whose sizes reach their limit only at input sizes that are much
-/// larger than the example's: `x.slice(1, -2000)` has the size min(T, 2000).
+/// The functions return slices, slices of slices, and a concatenation of slices. Most of the slices
+/// reach their maximum size only if T is much larger than in the example (6): `x.slice(1, -2000)`
+/// has the size min(T, 2000).
 TEST_F(Pt2, IsCorrectUpToTheMaximum) {
   using Function = torch::Tensor (*)(const torch::Tensor&);
   const std::vector<Function> functions{

@@ -11,9 +11,8 @@ namespace {
 const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
 const std::string kSecond = "Symbol('s1', positive=True, integer=True)";
 
-/// Function object. A call with a function of two sizes computes the values of the function at the
-/// sizes `kOne` and `kOther`. Returns the expression that `sizes` finds for these values, a number
-/// if they are constant, or "none".
+/// `found(function)` computes `function(kOne[i], kOther[i])` for each i. It returns the expression
+/// that `sizes` finds for these values, a number if the values are constant, or "none".
 struct Found {
   explicit Found(SymbolicShapes& sizes) : sizes(sizes) {}
   template <typename Function>
@@ -67,7 +66,8 @@ TEST_F(SymbolicShapesTest, FindsQuotients) {
 }
 
 TEST(SymbolicShapes, FindProductsOfQuotientsThatHaveFewValues) {
-  // `find` gets the two sizes of an image after three poolings, and then a stride of the image.
+  // The first two calls get the height and width of an image after two poolings with kernel size 2
+  // and padding 1. The third call gets the stride of the batch dimension, 3 * height * width.
   SymbolicShapes sizes({"s0", "s1"}, {{2, 9, 2, 9, 5}, {2, 2, 9, 9, 5}}, {0, 1, 2, 3, 4});
   sizes.find({2, 3, 2, 3, 2});
   sizes.find({2, 2, 3, 3, 2});

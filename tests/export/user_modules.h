@@ -51,8 +51,8 @@ struct ImageNetImpl : torch::nn::Module {
 };
 TORCH_MODULE(ImageNet);
 
-/// Maps images (B, 3, H, W) to three outputs: two poolings of the images with different windows,
-/// and the result of five successive poolings.
+/// Maps images (B, 3, H, W) to three outputs: the images pooled once with kernel size 2, once with
+/// kernel size 3, and five times with kernel size 2.
 struct PoolsImpl : torch::nn::Module {
   std::vector<torch::Tensor> forward(const torch::Tensor& images) {
     namespace F = torch::nn::functional;

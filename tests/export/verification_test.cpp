@@ -1,5 +1,5 @@
 // Tests of the verification in all exporters. An exporter must reject a module if the exported file
-// would give other results than the module. It must accept other modules.
+// would give other results than the module. It must accept all other modules.
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
@@ -321,7 +321,7 @@ TEST_P(EachFormat, RejectsMutationOfAnUnregisteredTensor) {
                "shape (1) that is neither an input nor a buffer");
 }
 
-/// A TorchScript file accepts extra files with arbitrary bytes.
+/// In a TorchScript file, extra files may contain arbitrary bytes.
 TEST(Export, RejectsExtraFilesThatAreNotUtf8InPt2AndOnnx) {
   const TemporaryDirectory directory;
   const torch::nn::Linear module(2, 2);

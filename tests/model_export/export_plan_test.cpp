@@ -54,7 +54,7 @@ TEST_P(LanguageModelExportPlan, GeneratesAsTheModel) {
     }
     LanguageModel model(config);
     const auto file = exported(model);
-    // The prompts are shorter than max_seq_len (8), as long as it, or longer.
+    // The length of the prompt is less than, equal to or greater than max_seq_len (8).
     for (const auto length : {1, 5, 8, 10}) {
       const auto prompt = torch::randint(11, {1, length}, torch::kLong);
       const std::vector<int64_t> tokens(prompt.const_data_ptr<int64_t>(),

@@ -12,7 +12,7 @@ namespace attend {
 namespace {
 
 using Tokens = std::vector<int64_t>;
-/// Returns the log-probabilities of the token after `generated`.
+/// Returns the log-probability of each token id as the next token after `generated`.
 using NextLogProbs = std::function<std::vector<double>(const Tokens& generated)>;
 
 constexpr int64_t kNumTokens = 4;

@@ -47,7 +47,7 @@ TEST(Sampling, FrequenciesMatchTheProbabilities) {
       {{.temperature = 0.5, .top_p = 0.8}, normalized({squared(0), squared(1), 0, 0, 0})},
       {{.temperature = 0.5, .min_p = 0.1}, normalized({squared(0), squared(1), squared(2), 0, 0})},
       // With top_k = 3, the first two tokens have a total probability of at least 0.82. Without
-      // top_k, only the first three tokens reach 0.82.
+      // top_k, their total is 0.7, so top_p keeps three tokens.
       {{.top_k = 3, .top_p = 0.82}, normalized({0.4, 0.3, 0, 0, 0})},
       {{.top_p = 0.82, .min_p = 0.3}, normalized({0.4, 0.3, 0.15, 0, 0})},
   };

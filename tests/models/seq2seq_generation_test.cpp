@@ -95,9 +95,10 @@ TEST_F(Seq2SeqGeneration, MemoryIsProjectedOnce) {
   };
   const auto first = flops_of_step(memory);
   // The model has 2 layers. The first step computes the keys and values of the 8 memory tokens. In
-  // each layer, this uses 8 * 16 weights and costs 2 FLOPs per weight and token. The second step
-  // does not compute them again. Each step attends to one token more than the previous step. In
-  // each layer, this token costs 4 FLOPs for each of the 8 channels.
+  // each layer, this uses 8 * 16 weights and costs 2 FLOPs per weight and token. The second and the
+  // third step do not compute them again. The fourth step does, since `memory.clone()` is another
+  // tensor. Each step attends to one token more than the previous step. In each layer, this token
+  // costs 4 FLOPs for each of the 8 channels.
   EXPECT_EQ(first - flops_of_step(memory), 2 * (8 * 2 * 8 * 16 - 4 * 8));
   const auto third = flops_of_step(memory);
   EXPECT_EQ(flops_of_step(memory.clone()) - third, 2 * (8 * 2 * 8 * 16 + 4 * 8));

@@ -1,5 +1,5 @@
-// Tests of StackConfig. The tests of EachStack run with every option of a stack, alone and in
-// combinations.
+// Tests of StackConfig. The tests of EachStack run for each option of a stack, and for some
+// combinations of options.
 #include "attend/models/stack_config.h"
 
 #include "attend/models/language_model.h"

@@ -7,7 +7,7 @@
 
 namespace attend {
 
-/// Logits or probabilities of all tokens (V), for calculations in plain loops.
+/// Logits or probabilities of all tokens of the vocabulary (V), for calculations in plain loops.
 using Numbers = std::vector<double>;
 
 inline constexpr double kInfinity = std::numeric_limits<double>::infinity();

@@ -49,8 +49,8 @@ constexpr unsigned kMaxSeconds = 10;
 constexpr int64_t kBytesPerByte = 10;
 constexpr int64_t kFixedBytes = int64_t{2} << 20;
 
-/// Counts the bytes that are allocated on the heap. The counts are 0 unless this program is built
-/// with the address sanitizer.
+/// Measures heap memory since the last call of start(). `bytes` is allocated minus freed memory.
+/// `peak` is the maximum of `bytes`. Both are 0 unless this program is built with AddressSanitizer.
 namespace heap {
 
 std::atomic<int64_t> bytes{0};

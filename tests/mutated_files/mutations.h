@@ -19,9 +19,9 @@ std::string mutated_bytes(std::string bytes, Random& random);
 /// renames a random key. Integers are replaced more often than other values.
 nlohmann::json mutated_json(nlohmann::json value, Random& random);
 
-/// Changes a field in the headers of a zip archive, such as a size, an offset or a method.
-/// Sometimes makes the same change in both headers of an entry. Sometimes changes the size of an
-/// entry and sets the matching checksum, because a reader would reject a wrong checksum.
+/// Changes a field in the headers of a zip archive, such as a size, an offset or a compression
+/// method. Sometimes makes the same change in both headers of an entry. Sometimes changes the size
+/// of an entry and sets the matching checksum, because a reader would reject a wrong checksum.
 std::string mutated_zip_headers(std::string bytes, Random& random);
 
 /// Changes the content of a random entry, or removes, renames or copies the entry. If any names

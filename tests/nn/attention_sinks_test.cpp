@@ -11,8 +11,9 @@
 namespace attend {
 namespace {
 
-/// Reference: appends one key and one value, which are zero. Also appends a column to `bias`. This
-/// column sets the scores of the new key to the logit of each head's sink.
+/// Reference: appends one key and one value, which are zero. Also appends a column to `bias`. In
+/// each head, this column contains the logit of the head's sink. The logit is therefore the score
+/// of the new key.
 torch::Tensor attention_with_sinks_in_loops(const ProjectedHeads& heads, const torch::Tensor& bias,
                                             const torch::Tensor& logits) {
   const auto nothing = torch::zeros_like(heads.key.narrow(2, 0, 1));

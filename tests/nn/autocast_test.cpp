@@ -24,7 +24,7 @@ namespace attend {
 namespace {
 
 /// Until the end of the scope, autocast on the CPU uses float32 for the same operators as autocast
-/// on CUDA. Includes only operators that this library calls.
+/// on CUDA. Operators that this library does not call are not changed.
 class CudaPolicyOnCpu {
  public:
   CudaPolicyOnCpu() {

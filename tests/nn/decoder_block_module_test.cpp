@@ -82,8 +82,8 @@ TEST(DecoderBlock, InvalidOptionsThrow) {
               throws<c10::ValueError>("dropout (1) must be in [0, 1)"));
 }
 
-// Tests both norm orders. With pre-norm, the first module that gets x is a norm. The block must
-// check the width before the norm throws its own error.
+// Tests pre-norm and post-norm. With pre-norm, the first module that gets x is a norm. The block
+// must check the width before the norm throws its own error.
 TEST(DecoderBlock, WrongWidthsThrow) {
   for (const auto order : {NormOrder::pre, NormOrder::post}) {
     auto options = DecoderBlockOptions(8, 2);

@@ -98,9 +98,9 @@ TEST_F(GradientCheckpointing, LearnedMasksGetTheSameGradient) {
   }
 }
 
-// Attention in blocks, the fused kernel and explicit attention draw different dropout masks, even
-// with the same seed. The recomputation must therefore use the same implementation as the forward
-// pass.
+// Attention has three implementations: attention in blocks, the fused kernel, and the plain path,
+// which computes all scores at once. Even with the same seed, they draw different dropout masks.
+// The recomputation must therefore use the same implementation as the forward pass.
 TEST_F(GradientCheckpointing, RecomputationOfLongSequencesDropsTheSameWeights) {
   block.dropout(0.2);
   const int64_t t = 520;  // computed in blocks

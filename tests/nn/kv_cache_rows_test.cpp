@@ -1,4 +1,5 @@
-// A KV cache with sequences of different lengths: the outputs equal those of the single sequences.
+// A KV cache with sequences of different lengths. The outputs of each sequence must equal its
+// outputs when it is computed alone, without a cache.
 #include "attend/nn/kv_cache.h"
 #include "nn/cached_blocks.h"
 #include "support/close.h"

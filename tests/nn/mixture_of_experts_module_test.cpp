@@ -92,7 +92,8 @@ TEST_F(MixtureModule, TraceGeneralizesToExpertsUnusedInTheExample) {
   const auto used = std::get<1>(mixture->router(x).topk(2, -1));
   ASSERT_EQ(std::get<0>(at::_unique(used)).numel(), 4) << "an expert has no tokens";
   EXPECT_TRUE(close(traced({x}), run({x}), 1e-6));
-  // The reverse case: all experts have tokens in the trace, but only two in the call.
+  // The reverse case: all four experts have tokens in the trace. In the call, only two experts have
+  // tokens.
   const auto traced_with_all = trace(run, {x});
   const auto equal = torch::randn({1, 1, 8}).expand({2, 3, 8});
   EXPECT_TRUE(close(traced_with_all({equal}), run({equal}), 1e-6));

@@ -1,4 +1,4 @@
-// Outputs and gradients of MixtureOfExperts; module behaviour is in
+// Outputs and gradients of MixtureOfExperts. Its behaviour as a module is tested in
 // mixture_of_experts_module_test.cpp.
 #include "attend/nn/mixture_of_experts.h"
 

@@ -29,7 +29,7 @@ TEST_P(PositionHookModule, SupportsAllFloatDtypes) {
   const torch::NoGradGuard no_grad;
   auto attention = attention_with(GetParam());
   const auto x = torch::randn({2, 3, 8});
-  // Large positions, which half dtypes cannot represent exactly.
+  // Half dtypes cannot represent these large positions exactly.
   const AttentionArgs args{.positions = torch::arange(5001, 5004), .causal = true};
   const auto expected = attention->forward(x, args).output;
   for (const auto dtype : {torch::kBFloat16, torch::kHalf, torch::kDouble}) {

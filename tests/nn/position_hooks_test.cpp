@@ -1,4 +1,4 @@
-// Tests that each position scheme (rotary, ALiBi, relative bias) must pass when it is added to
+// Each position scheme (rotary, ALiBi, relative bias) must pass these tests when it is added to
 // MultiheadAttention as an attention hook.
 #include "nn/position_hooks.h"
 

@@ -97,7 +97,7 @@ TEST_P(FullyMaskedRows, QueryGradientIsZeroAndOtherGradientsAreUnaffected) {
   const auto value_gradient = v.grad().clone();
   EXPECT_TRUE(torch::isfinite(q.grad()).all().item<bool>());
 
-  // The gradients of keys and values must equal the gradients without the masked queries.
+  // Keys and values must get the same gradients from the unmasked queries alone.
   k.mutable_grad().reset();
   v.mutable_grad().reset();
   (rows(attend().output, unmasked) * rows(cotangent, unmasked)).sum().backward();

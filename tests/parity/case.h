@@ -14,8 +14,9 @@ namespace attend::parity {
 
 using TensorsByName = std::map<std::string, torch::Tensor>;
 
-/// Inputs and results of one PyTorch call, read from a file that make_cases.py or
-/// make_optimizer_cases.py has written. The docstrings of these scripts describe the tensors.
+/// Inputs and results of one PyTorch call, or of 50 optimizer steps in PyTorch. They are read from
+/// a file that make_cases.py or make_optimizer_cases.py has written. The docstrings of these
+/// scripts describe the tensors.
 struct Case {
   std::string name;
   nlohmann::json options;

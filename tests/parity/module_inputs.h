@@ -5,8 +5,8 @@
 
 namespace attend::parity {
 
-/// Swaps batch and sequence dimensions if the case has batch_first=False. attend's modules are
-/// batch first.
+/// Swaps batch and sequence dimensions if the case is batched and has batch_first=False. attend's
+/// modules are batch first.
 inline torch::Tensor to_batch_first(const Case& a_case, const torch::Tensor& x) {
   return a_case.is("batched") && !a_case.is("batch_first") ? x.transpose(0, 1) : x;
 }
@@ -21,9 +21,9 @@ inline torch::Tensor module_output(const Case& a_case, const torch::Tensor& outp
   return to_batch_first(a_case, output);
 }
 
-/// Converts masks and the option `causal` to arguments of attend's modules. Their names in the case
-/// begin with `prefix`. In PyTorch's modules, true means may NOT attend, and a mask per head is
-/// (B*H, T, S).
+/// Reads the masks and the option `causal` whose names in the case begin with `prefix`. Converts
+/// them to arguments of attend's modules. In PyTorch's modules, true means may NOT attend, and a
+/// mask per head is (B*H, T, S).
 inline AttentionArgs module_args(const Case& a_case, const std::string& prefix) {
   AttentionArgs args{.mask = a_case.input(prefix + "mask"), .causal = a_case.is(prefix + "causal")};
   if (args.mask.defined()) {

@@ -98,8 +98,8 @@ TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {
 
 // The operator of a node is checked before its arguments, so only the operator is replaced here.
 TEST_F(Pt2InvalidArchive, RejectsOperatorsThatAreNotInTheList) {
-  // Operators that access memory outside of their tensors, change the memory of a tensor, or are
-  // internal to LibTorch.
+  // Operators that can access memory outside of their tensors, operators that replace or resize the
+  // memory of a tensor, operators of one backend, and internal operators of LibTorch.
   for (const char* name :
        {"set_.source_Storage_storage_offset", "resize_.default", "resize_as_.default",
         "_reshape_alias.default", "_resize_output_.default", "set_data.default", "ctc_loss.Tensor",

@@ -20,7 +20,8 @@ namespace {
 
 constexpr int64_t kMaxSeqLen = 16;
 
-/// Returns the fields that differ from their defaults, e.g. "num_layers=3 norm=rms".
+/// Returns the fields that differ from their defaults, each after a space, e.g.
+/// " num_layers=3 norm=rms".
 std::string describe(const train::ModelConfig& config) {
   train::Recipe recipe, defaults;
   recipe.model = config;
@@ -61,8 +62,9 @@ bool is_discontinuous(const StackConfig& config) {
   return config.num_experts > 0 || (config.norm == NormKind::layer && config.embed_dim == 2);
 }
 
-/// The arguments that a subject passes to attention. The object is drawn once per subject. It says
-/// which tensors are passed, and each call of `draw_inputs` draws new values for these tensors.
+/// The arguments that a subject passes to attention. The constructor draws which tensors are
+/// passed, and whether attention is causal or has a sliding window. Each call of `draw_inputs`
+/// draws new values for the tensors.
 struct DrawnArgs {
   static constexpr std::size_t kCount =
       4;  ///< number of tensors: mask, key_mask, segments, positions
@@ -185,8 +187,8 @@ KvCache make_cache(const StackConfig& config, int64_t num_layers, const torch::T
   return KvCache(cache_options(config, num_layers, x.size(0), kMaxSeqLen).dtype(x.scalar_type()));
 }
 
-/// Resets the arguments to causal attention without masks and without a sliding window, because
-/// `run_cached` passes no other arguments.
+/// Sets `args` to causal attention without masks, segments, positions and sliding window, because
+/// `run_cached` passes none of these.
 void make_cacheable(DrawnArgs& args) {
   args = {};
   args.causal = true;

@@ -12,8 +12,8 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
-# Logs its arguments. `pip index versions torch` prints the versions in FAKE_INDEX if there is an
-# --index-url, and the versions in FAKE_CONFIGURED otherwise.
+# A script that replaces pip and logs its arguments. `pip index versions torch` prints the versions in
+# FAKE_INDEX if there is an --index-url, and the versions in FAKE_CONFIGURED otherwise.
 FAKE_PIP = """#!/usr/bin/env bash
 echo "$*" >> "$FAKE_LOG"
 if [ "$1" = index ]; then

@@ -18,7 +18,7 @@ struct Event {
 };
 
 /// Reads an event file, independently of the code that writes it. Throws std::runtime_error for a
-/// wrong checksum, a truncated record or an unknown field type.
+/// wrong checksum, a truncated record or an unknown protobuf wire type.
 std::vector<Event> read_events(const std::filesystem::path& path);
 
 }  // namespace attend

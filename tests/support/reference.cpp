@@ -24,7 +24,8 @@ int64_t entry(const torch::Tensor& tokens, int64_t row, int64_t i) {
   return tokens[tokens.size(0) == 1 ? 0 : row][i].item<int64_t>();
 }
 
-/// Returns true if all arguments except the mask allow query t of T to attend to key s of S.
+/// Returns true if all arguments except `args.mask` allow query t to attend to key s. `row` is the
+/// batch index of both. `queries` and `keys` are the numbers of queries and keys.
 bool is_visible(const AttentionArgs& args, int64_t row, int64_t t, int64_t queries, int64_t s,
                 int64_t keys) {
   if (args.key_mask.defined() && entry(args.key_mask, row, s) == 0) return false;

@@ -12,8 +12,8 @@ struct FixedSeed {
   FixedSeed();
 };
 
-/// Seeds LibTorch's generators with a random seed, prints and returns it. Set the environment
-/// variable ATTEND_TEST_SEED to repeat a run.
+/// Seeds LibTorch's generators with a random seed. Prints and returns the seed. To repeat a run,
+/// set the environment variable ATTEND_TEST_SEED to the printed seed.
 uint64_t seed_afresh();
 
 /// Draws an integer from [low, high] with LibTorch's generator.

@@ -4,8 +4,8 @@
 
 namespace attend::train {
 
-/// Returns the default recipe of a task; for a task on a text file, the file is created in
-/// `directory`.
+/// Returns the default recipe of a task. If the task reads a file, creates this file in `directory`
+/// and sets `text` of the recipe to its path.
 Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& directory);
 
 /// Decodes the questions and answers of a batch from its tokens and targets. Works for batches of

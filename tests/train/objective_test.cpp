@@ -1,4 +1,5 @@
-// Training a custom module: a convolution net on a dataset of torch::data.
+// Training with custom objectives. Some objectives train a convolution net on a dataset of
+// torch::data.
 #include "attend/train/objective.h"
 
 #include "attend/input_error.h"

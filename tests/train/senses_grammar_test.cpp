@@ -27,8 +27,8 @@ TEST(SensesGrammar, ValidationAndTrainingSentencesDoNotOverlap) {
 }
 
 TEST(SensesGrammar, SenseDependsOnlyOnContext) {
-  // The two sentences of a pair differ only in words that depend on the sense. They have the same
-  // length. All other words, such as the ambiguous word, are equal and at the same positions, so
+  // The two sentences of a pair have the same length. They differ only in words that depend on the
+  // sense. All other words, such as the ambiguous word, are equal and at the same positions, so
   // these words do not reveal the sense.
   const auto sentences = make_sense_sentences();
   for (std::size_t i = 0; i < sentences.validation.size(); i += 2) {

@@ -87,7 +87,8 @@ std::string judged(const std::string& prompt) {
   return rest.empty() ? "balanced" : "unbalanced";
 }
 
-/// Translates an English phrase, up to its noun, into the toy language.
+/// Reads an English phrase from `words`, up to and including its noun, and translates it into the
+/// toy language.
 std::string translated_phrase(std::istringstream& words) {
   static const std::map<std::string, std::string> nouns{
       {"cat", "miro"},  {"dog", "bako"},   {"bird", "fila"},  {"fish", "suna"},

@@ -10,8 +10,8 @@
 namespace attend::train {
 namespace {
 
-/// Returns a recipe without dropout and clipping. The answers of the task `copy` have different
-/// lengths, so batches have different numbers of targets.
+/// Returns a recipe for one step of the task `copy`, without dropout and gradient clipping. The
+/// answers of this task have different lengths, so batches have different numbers of targets.
 Recipe without_noise(int64_t batch, int64_t accumulate) {
   auto recipe = small_recipe("copy", 1);
   recipe.stack().dropout = 0.0;

@@ -15,8 +15,9 @@ namespace {
 
 constexpr int64_t kSteps = 12;
 
-/// Each test runs for tasks of all kinds of models, with generated examples and with fixed lists of
-/// examples. Training has dropout, gradient accumulation, and an epoch that ends within a step.
+/// Each test runs for several tasks. The tasks cover all kinds of models. Some tasks generate their
+/// examples, and others have a fixed list of examples. Training has dropout, gradient accumulation,
+/// and an epoch that ends within a step.
 class ResumedTraining : public testing::TestWithParam<const char*> {
  protected:
   ResumedTraining() {

@@ -45,7 +45,7 @@ def greedy(case, prompt):
     logits."""
     model = case.model
     model.generation_config.eos_token_id = None
-    # Without a cache: the cache of T5 has too few layers if the decoder has more layers than the encoder.
+    # use_cache=False, because T5's cache has too few layers if the decoder has more layers than the encoder.
     result = model.generate(prompt, max_new_tokens=NEW_TOKENS, do_sample=False, use_cache=False, output_scores=True,
                             attention_mask=torch.ones_like(prompt), return_dict_in_generate=True)
     best = torch.stack(result.scores)[:, 0].topk(2).values  # (NEW_TOKENS, 2)

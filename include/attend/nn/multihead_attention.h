@@ -88,15 +88,17 @@ class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadA
 
   /// Self-attention. `x` (B, T, E) or (T, E). The mask in `args` broadcasts to (B, H, T, S): bool
   /// (true = may attend) or float (added to the scores); S is T plus the number of cached keys.
-  /// Returns the output (..., T, E) and, if `args.need_weights`, the weights (..., H, T, S). Throws
-  /// c10::ValueError if `kdim` or `vdim` differ from E or if the width of `x` is not E, and the
-  /// exceptions of `dot_product_attention` and `KvCache`.
+  /// Returns the output (..., T, E) and, if `args.need_weights`, the weights: (..., H, T, S), or
+  /// (..., T, S) if `args.average_attn_weights` is set, too. Throws c10::ValueError if `kdim` or
+  /// `vdim` differ from E or if the width of `x` is not E, and the exceptions of
+  /// `dot_product_attention` and `KvCache`.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {},
                           const ForwardState& state = {});
 
   /// Cross-attention. `query` (B, T, E), `key` (B, S, kdim), `value` (B, S, vdim), or all without
   /// B; the mask broadcasts to (B, H, T, S). Returns the output (..., T, E) and, if
-  /// `args.need_weights`, the weights (..., H, T, S). If `key` and `value` are the same tensor,
+  /// `args.need_weights`, the weights: (..., H, T, S), or (..., T, S) if
+  /// `args.average_attn_weights` is set, too. If `key` and `value` are the same tensor,
   /// `state.cache` caches their projections: see `KvCache::memory_keys`. Throws c10::ValueError if
   /// the width of an input is wrong or if a hook does not support cross-attention, and the
   /// exceptions of `dot_product_attention` and `KvCache`. `cross` is not an overload of `forward`,

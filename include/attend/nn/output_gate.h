@@ -22,8 +22,9 @@ struct EnumNames<GateWidth> {
 };
 
 /// Attention hook for an output gate (Qiu et al. 2025): projects the input of the query projection
-/// to logits, and multiplies the attention output by the sigmoid of the logits. There is one logit
-/// per head or, for `GateWidth::element`, per element of each head's output (Qwen3-Next).
+/// to logits, and multiplies the output of each head by the sigmoid of the logits. For each token,
+/// there is one logit per head or, for `GateWidth::element`, one per element of each head's output
+/// (Qwen3-Next).
 ///
 /// State dict: `projection`, a Linear without bias: (H, E) or, for `GateWidth::element`, (H*D, E).
 ///

@@ -20,7 +20,8 @@ namespace attend {
 ///     MultiheadAttentionOptions(64, 4).add(qk_norm()).add(rotary());  // as in Qwen3
 class ATTEND_API QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public AttentionHook {
  public:
-  /// Throws c10::ValueError if `head_dim` is not positive or `norm` is empty.
+  /// Throws c10::ValueError if `head_dim` is not positive, if `norm` is empty, or if `norm` returns
+  /// an empty module.
   QKNormImpl(int64_t head_dim, ModuleFactory norm);
 
   /// Normalizes queries and keys.

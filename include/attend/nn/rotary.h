@@ -14,8 +14,9 @@ namespace attend {
 
 /// Attention hook for rotary position embeddings, RoPE (Su et al. 2021): rotates queries and keys
 /// by angles proportional to their positions, so that a score depends on the relative position.
-/// The positions are `AttentionArgs::positions`, or 0, 1, ... if not set. If
-/// `AttentionArgs::key_positions` is set, the keys have these positions instead. No parameters.
+/// The positions are `AttentionArgs::positions`, or 0, 1, ... if not set. A `KvCache` sets
+/// `AttentionArgs::positions` itself. If `AttentionArgs::key_positions` is set, the keys have these
+/// positions instead. `Rotary` has no parameters.
 ///
 /// Throws c10::ValueError in cross-attention, because positions in two different sequences cannot
 /// be compared.

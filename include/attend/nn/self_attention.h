@@ -50,7 +50,7 @@ class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionIm
 
   /// `x` (B, T, E) or (T, E); returns the output (..., T, Dv) and, if `args.need_weights`, the
   /// weights (..., T, T). Throws c10::ValueError if the width of `x` is not E, or if
-  /// `args.average_attn_weights` is set.
+  /// `args.average_attn_weights` is set, and the exceptions of `dot_product_attention`.
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {});
 
   void reset() override;

@@ -64,7 +64,8 @@ struct TokenEmbeddingOptions {
 ///     auto x = embedding(tokens);  // (B, T) -> (B, T, 128)
 class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
  public:
-  /// Throws c10::ValueError if an option is out of range.
+  /// Throws c10::ValueError if an option is out of range or `embedding_norm` returns an empty
+  /// module.
   explicit TokenEmbeddingImpl(const TokenEmbeddingOptions& options);
 
   /// `tokens` (B, T) or (T), int64 or int32 in [0, V); returns (..., T, E). `positions` (B, T) or

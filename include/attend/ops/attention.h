@@ -24,8 +24,8 @@ struct AttentionArgs {
   torch::Tensor mask = {};
   /// Key mask (B, S) or (S), bool: true = may be attended to, false = padding.
   torch::Tensor key_mask = {};
-  /// Segment of each token (B, T) or (T), integers, for several documents packed into one sequence:
-  /// a query may attend only to keys of its own segment.
+  /// Segments of the queries (B, T) or (T), integers: a query may attend only to keys of its own
+  /// segment. If several documents are packed into one sequence, each document is a segment.
   torch::Tensor segments = {};
   /// Segments of the keys (B, S) or (S), integers; `segments` if not set.
   torch::Tensor key_segments = {};
@@ -42,8 +42,8 @@ struct AttentionArgs {
   /// Also return the attention weights. This needs memory for all (T, S) weights, and the fused
   /// kernels cannot be used.
   bool need_weights = false;
-  /// Return the weights averaged over the heads, (..., T, S) instead of (..., H, T, S). Ignored
-  /// unless `need_weights` is set.
+  /// Return the weights averaged over the heads, (..., T, S) instead of (..., H, T, S). Requires a
+  /// query with the dimension H. Does not affect the result unless `need_weights` is set.
   bool average_attn_weights = false;
 };
 
@@ -82,7 +82,8 @@ struct ScoreOptions {
 /// ambiguous: argument-dependent lookup finds LibTorch's function of this name whenever an argument
 /// is a tensor.
 ///
-/// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not match.
+/// Throws c10::ValueError or c10::TypeError if shapes, masks or dtypes do not match, or if an
+/// argument or option is out of range.
 ///
 ///     auto y = dot_product_attention(q, k, v, {.causal = true}).output;
 ATTEND_API AttentionOutput dot_product_attention(const torch::Tensor& query,

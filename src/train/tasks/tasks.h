@@ -8,9 +8,9 @@
 
 namespace attend::train {
 
-/// Factory of a task, for `TaskInfo::make`. Constructs a `Made` from the recipe and, if a
-/// constructor of `Made` accepts a tokenizer, from `tokenizer`. If `tokenizer` is null, the task
-/// makes a new tokenizer.
+/// Factory of a task, for `TaskInfo::make`. Constructs a `Made` from the recipe. Passes `tokenizer`
+/// too if a constructor of `Made` accepts a tokenizer. If `tokenizer` is null, the task makes a new
+/// tokenizer.
 template <typename Made>
 std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer) {
   if constexpr (std::is_constructible_v<Made, const Recipe&, std::shared_ptr<const Tokenizer>>)

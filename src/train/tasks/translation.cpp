@@ -86,7 +86,8 @@ class TranslationTask : public ExampleTask {
   }
 
  private:
-  // Number of tokens of two phrases with four words each, the verb, "ne", "pa" and the end token.
+  // Maximum number of tokens of a translation: two phrases (four words each), the verb, "ne", "pa"
+  // and the end token.
   static constexpr int64_t kMaxLength = 2 * 4 + 3 + 1;
 
   template <typename List>
