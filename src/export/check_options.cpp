@@ -92,7 +92,7 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
                       "dynamic dimension '", dynamic.name, "': found the sizes ", dynamic.min,
                       " to ", dynamic.max,
                       ", expected a max of 3 or more for a .pt2 archive, because "
-                      "PyTorch's compilers treat a dimension with so few sizes as constant");
+                      "PyTorch's compilers treat a dimension with a smaller max as constant");
     TORCH_CHECK_VALUE(dynamic_dimensions.emplace(dynamic.input, dynamic.dimension).second,
                       "dimension ", dynamic.dimension, " of input ", dynamic.input,
                       " is listed as dynamic more than once");

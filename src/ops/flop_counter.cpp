@@ -19,8 +19,8 @@ namespace {
 
 /// Handle of the callback on this thread. The callback updates all counters of the thread.
 thread_local at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
-/// Number of operators in `kCounted` that are running on this thread. If there are several, one
-/// called the next. Only the outermost of them is counted.
+/// Number of operators in `kCounted` that are running on this thread. If this number is greater than
+/// 1, each operator was called by the operator before it. Only the first one is counted.
 thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;

@@ -1,4 +1,4 @@
-// FeedForward with gated activations (Shazeer 2020) and squared ReLU.
+// FeedForward with each gated activation (Shazeer 2020) and, in a separate test, with squared ReLU.
 #include "attend/nn/feed_forward.h"
 #include "support/close.h"
 #include "support/gradient.h"

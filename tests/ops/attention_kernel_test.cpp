@@ -1,4 +1,5 @@
-// Tests which calls use LibTorch's fused kernel, and which of these calls pass a mask to it.
+// These tests check for each kind of call whether attention uses LibTorch's fused kernel and, if so,
+// whether it passes a mask to the kernel.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/kernels.h"

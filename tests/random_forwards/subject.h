@@ -26,7 +26,8 @@ struct Subject {
   std::string description = {};  ///< class and options
   /// Creates the module in float64 and eval mode, with the same weights in each call.
   std::function<std::shared_ptr<Module>(bool gradient_checkpointing)> make = {};
-  /// Draws inputs of `run`, batch first; arguments that the subject does not use are undefined.
+  /// Draws the tensors for `run`, batch first. A tensor that the subject does not pass, such as a
+  /// mask, is undefined.
   std::function<Tensors(const InputSizes&)> draw_inputs = {};
   std::function<torch::Tensor(Module&, const Tensors&)> run = {};
   /// As `run`, but in pieces of one or more tokens with a KvCache; empty if not supported.

@@ -28,8 +28,8 @@ constexpr const char* kCount = "count";
 /// Describes an operator whose outputs have a size that depends on the values of one argument.
 struct Rule {
   const char* argument;
-  /// The data-dependent sizes of two operators are equal if both operators have the same kind and
-  /// get the same tensor as `argument`.
+  /// Two operators have equal data-dependent sizes if their rules have the same kind and the same
+  /// tensor is passed for the arguments that `argument` names.
   const char* kind = kCount;
   /// If true, the operator's argument `dim` is the index of the output dimension that has the
   /// data-dependent size. Otherwise, this index is 0.

@@ -26,8 +26,8 @@ bool readme_program_runs() {
 }
 
 int main() {
-  // Makes the program contain std::cout. The SentencePiece module must use its own std::cout, not
-  // this one.
+  // A program that uses std::cout may contain a copy of this variable. The SentencePiece module,
+  // which brings its own standard library, must work nevertheless.
   std::cout << "subwords, tables and recipes\n";
   using namespace attend;
   using namespace attend::train;
