@@ -12,9 +12,9 @@ namespace attend {
 
 /// Cost of a forward pass.
 struct OperatorCost {
-  /// `OperatorCostGuard` sets `bytes` to the memory of the largest tensor that an operator returned.
-  /// Code that creates a guard then compares `bytes` with the total memory of the inputs (in
-  /// `verify`, of the inputs and outputs), and sets `bytes` to the larger number.
+  /// `OperatorCostGuard` sets `bytes` to the memory of the largest tensor that an operator
+  /// returned. Code that creates a guard then compares `bytes` with the total memory of the inputs
+  /// (in `verify`, of the inputs and outputs), and sets `bytes` to the larger number.
   int64_t bytes = 0;
   /// Total number of elements in all tensors that operators returned. Operators that
   /// other operators call are included: the results of `aten::linear` and of the `aten::addmm` that

@@ -1,8 +1,7 @@
 #pragma once
 
+#include "attend/ops/linear.h"
 #include "nn/checks.h"
-
-#include <torch/nn/functional/linear.h>
 
 #include <cmath>
 
@@ -24,7 +23,7 @@ void check_logit_options(const Config& config) {
 template <typename Config>
 torch::Tensor output_logits(const torch::Tensor& x, const torch::Tensor& weight,
                             const Config& config) {
-  auto logits = torch::nn::functional::linear(x, weight);  // (..., T, V)
+  auto logits = apply_linear(x, weight);  // (..., T, V)
   if (config.logit_scale != 1.0) logits = logits * config.logit_scale;
   const double cap = config.final_logit_soft_cap;
   return cap == 0.0 ? logits : torch::tanh(logits / cap) * cap;

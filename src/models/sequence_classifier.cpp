@@ -1,5 +1,6 @@
 #include "attend/models/sequence_classifier.h"
 
+#include "attend/ops/linear.h"
 #include "nn/checks.h"
 #include "nn/submodules.h"
 
@@ -67,7 +68,8 @@ torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
   const auto x = encoder->forward(embedded, {.key_mask = key_mask});  // (..., T, E)
   const auto all = key_mask.defined() ? key_mask : torch::ones_like(tokens, torch::kBool);
   const auto pooled = pool(x, all.unsqueeze(-1), config.pooling);  // (..., E)
-  return head(pooler ? torch::tanh(pooler(pooled)) : pooled);      // (..., C)
+  return apply_linear(pooler ? torch::tanh(apply_linear(pooled, pooler)) : pooled,
+                      head);  // (..., C)
 }
 
 void SequenceClassifierImpl::pretty_print(std::ostream& stream) const {

@@ -1,5 +1,6 @@
 #include "attend/nn/feed_forward.h"
 
+#include "attend/ops/linear.h"
 #include "nn/checks.h"
 #include "nn/submodules.h"
 
@@ -49,7 +50,7 @@ void FeedForwardImpl::reset() {
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   check_width("FeedForward", x, options.embed_dim());
   check_submodules(*this, {{"up", up}, {"down", down}, {"dropout", dropout}});
-  return down(dropout(activate(up(x), options.activation())));
+  return apply_linear(dropout(activate(apply_linear(x, up), options.activation())), down);
 }
 
 void FeedForwardImpl::pretty_print(std::ostream& stream) const {

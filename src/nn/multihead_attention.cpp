@@ -1,5 +1,6 @@
 #include "attend/nn/multihead_attention.h"
 
+#include "attend/ops/linear.h"
 #include "nn/checks.h"
 #include "nn/kv_cache_hook.h"
 #include "nn/submodules.h"
@@ -7,8 +8,6 @@
 #include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/prepared_mask.h"
-
-#include <torch/nn/functional/linear.h>
 
 #include <array>
 #include <optional>
@@ -200,13 +199,12 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
     };
     std::vector<int64_t> widths;
     for (auto i = first; i < first + count; ++i) widths.push_back(begin[i + 1] - begin[i]);
-    projected = torch::nn::functional::linear(x, rows(qkv->weight), rows(qkv->bias))
+    projected = apply_linear(x, rows(qkv->weight), rows(qkv->bias))
                     .split_with_sizes(widths, -1);  // each (..., T, heads * D)
   } else {
     const std::array<torch::nn::Linear, 3> projections{query, key, value};
     for (auto i = first; i < first + count; ++i) {
-      auto projection = projections[i];
-      projected.push_back(projection(x));
+      projected.push_back(apply_linear(x, projections[i]));
     }
   }
   for (auto& heads : projected) {
@@ -242,7 +240,7 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
   auto result = attend_after_hooks(context);
   for_each_hook(
       [&](AttentionHook& hook) { result.output = hook.after_attention(context, result.output); });
-  result.output = out(result.output.transpose(-3, -2).flatten(-2));  // (..., T, E)
+  result.output = apply_linear(result.output.transpose(-3, -2).flatten(-2), out);  // (..., T, E)
   return result;
 }
 

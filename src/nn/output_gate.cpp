@@ -1,5 +1,6 @@
 #include "attend/nn/output_gate.h"
 
+#include "attend/ops/linear.h"
 #include "nn/checks.h"
 #include "nn/submodules.h"
 
@@ -22,7 +23,8 @@ void OutputGateImpl::reset() {
 torch::Tensor OutputGateImpl::after_attention(const AttentionContext& context,
                                               const torch::Tensor& output) {
   check_submodules(*this, {{"projection", projection}});
-  const auto gates = torch::sigmoid(projection(context.input));  // (..., T, H * (1 or D))
+  const auto gates =
+      torch::sigmoid(apply_linear(context.input, projection));  // (..., T, H * (1 or D))
   const auto per_head =
       gates.unflatten(-1, {dims.num_heads, -1}).transpose(-3, -2);  // (..., H, T, 1 or D)
   return output * per_head;

@@ -1,5 +1,6 @@
 #include "attend/nn/self_attention.h"
 
+#include "attend/ops/linear.h"
 #include "nn/checks.h"
 #include "nn/submodules.h"
 #include "ops/attention_checks.h"
@@ -32,7 +33,7 @@ AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const Attenti
   check_submodules(*this, {{"query", query}, {"key", key}, {"value", value}});
   TORCH_CHECK_VALUE(!args.average_attn_weights,
                     "average_attn_weights must be false: SelfAttention has only one head");
-  const auto q = query(x), k = key(x), v = value(x);
+  const auto q = apply_linear(x, query), k = apply_linear(x, key), v = apply_linear(x, value);
   const ScoreOptions score_options{.scale = options.scale()};
   check_attention(q, k, v, args, score_options);
   return checked_attention(q, k, v, args, score_options, /*self_attention=*/true);

@@ -28,11 +28,11 @@ struct UsedSubmodule {
 
 template <typename Name>
 void check_submodule(bool registered, const torch::nn::Module& owner, const Name& name) {
-  TORCH_CHECK_VALUE(
-      registered, "submodule ", name, " of ", owner.name(),
-      " is not the module that forward calls: pass the module in the options of the constructor, or "
-      "replace both the registered submodule and the member, e.g. block->attention = "
-      "block->replace_module(\"attention\", attention)");
+  TORCH_CHECK_VALUE(registered, "submodule ", name, " of ", owner.name(),
+                    " is not the module that forward calls: pass the module in the options of the "
+                    "constructor, or "
+                    "replace both the registered submodule and the member, e.g. block->attention = "
+                    "block->replace_module(\"attention\", attention)");
 }
 
 /// Throws c10::ValueError unless all modules in `used` are registered submodules of `owner`. The

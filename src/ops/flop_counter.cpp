@@ -19,8 +19,8 @@ namespace {
 
 /// Handle of the callback on this thread. The callback updates all counters of the thread.
 thread_local at::CallbackHandle callback = at::INVALID_CALLBACK_HANDLE;
-/// Number of operators in `kCounted` that are running on this thread. If this number is greater than
-/// 1, each operator was called by the operator before it. Only the first one is counted.
+/// Number of operators in `kCounted` that are running on this thread. If this number is greater
+/// than 1, each operator was called by the operator before it. Only the first one is counted.
 thread_local int running_operators = 0;
 
 using Inputs = c10::ArrayRef<const c10::IValue>;
@@ -54,12 +54,17 @@ int64_t attention_flops(const torch::Tensor& query, const torch::Tensor& key,
   return 2 * pairs * (query.size(-1) + value.size(-1));
 }
 
+/// FLOPs of a product of the first argument (..., K) with a weight whose first dimension is N.
+int64_t linear_flops(Inputs in) {
+  return 2 * in[0].toTensor().numel() * in[1].toTensor().size(0);
+}
+
 struct CountedOperator {
   std::string_view name;
   int64_t (*flops)(Inputs);
 };
 
-constexpr std::array<CountedOperator, 8> kCounted{{
+constexpr std::array<CountedOperator, 11> kCounted{{
     {"aten::mm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::bmm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::mv", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
@@ -67,6 +72,9 @@ constexpr std::array<CountedOperator, 8> kCounted{{
     {"aten::addmm", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
     {"aten::baddbmm", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
     {"aten::addmv", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
+    {"mkldnn::_linear_pointwise", linear_flops},
+    {"aten::_weight_int8pack_mm", linear_flops},
+    {"aten::_weight_int4pack_mm_for_cpu", linear_flops},
     {"aten::scaled_dot_product_attention",
      [](Inputs in) {
        return attention_flops(in[0].toTensor(), in[1].toTensor(), in[2].toTensor());

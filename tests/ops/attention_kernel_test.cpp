@@ -1,5 +1,5 @@
-// These tests check for each kind of call whether attention uses LibTorch's fused kernel and, if so,
-// whether it passes a mask to the kernel.
+// These tests check for each kind of call whether attention uses LibTorch's fused kernel and, if
+// so, whether it passes a mask to the kernel.
 #include "attend/ops/attention.h"
 #include "support/attention_cases.h"
 #include "support/kernels.h"

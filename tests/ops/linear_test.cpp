@@ -1,0 +1,285 @@
+#include "attend/ops/linear.h"
+
+#include "attend/ops/flop_counter.h"
+#include "ops/autocast.h"
+#include "support/close.h"
+#include "support/seed.h"
+
+#include <ATen/Context.h>
+#include <ATen/ops/_make_dual.h>
+#include <ATen/ops/_unpack_dual.h>
+#include <ATen/record_function.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/autograd/forward_grad.h>
+#include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/nn/modules/linear.h>
+
+#include <set>
+#include <string>
+
+namespace attend {
+namespace {
+
+thread_local std::set<std::string>* operators = nullptr;
+
+/// Returns the names of the operators that `run` calls on this thread.
+template <typename Run>
+std::set<std::string> operators_of(const Run& run) {
+  std::set<std::string> found;
+  operators = &found;
+  const auto note = [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+    operators->insert(function.name());
+    return nullptr;
+  };
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(note).scopes({at::RecordScope::FUNCTION}));
+  run();
+  at::removeCallback(handle);
+  return found;
+}
+
+bool calls(const std::set<std::string>& names, const char* name) {
+  return names.count(name) == 1;
+}
+
+torch::Tensor plain(const torch::Tensor& x, const torch::Tensor& weight,
+                    const torch::Tensor& bias = {}) {
+  return torch::linear(x, weight, bias);
+}
+
+/// Norm of the difference, divided by the norm of `expected`.
+double relative_error(const torch::Tensor& actual, const torch::Tensor& expected) {
+  return ((actual - expected).norm() / expected.norm()).item<double>();
+}
+
+/// Returns true if LibTorch's operator for int8 weights is used on this machine.
+bool has_fast_operators() {
+  const auto* fast = std::getenv("ATTEND_FAST");
+  return at::hasMKLDNN() && (fast == nullptr || std::string_view(fast) != "0");
+}
+
+struct LinearTest : FixedSeed, testing::Test {
+  const torch::NoGradGuard no_grad;
+  torch::Tensor x = torch::randn({2, 3, 320});
+  torch::Tensor weight = torch::randn({300, 320});
+  torch::Tensor bias = torch::randn({300});
+};
+
+TEST(Linear, EqualsTorchLinearForRandomShapesAndLayouts) {
+  const torch::NoGradGuard no_grad;
+  seed_afresh();
+  for (int i = 0; i < 60; ++i) {
+    const auto in = draw(0, 3) == 0 ? draw(0, 4) : draw(1, 400);
+    const auto out = draw(0, 3) == 0 ? draw(0, 4) : draw(1, 400);
+    std::vector<int64_t> shape;
+    for (auto dims = draw(0, 2); dims > 0; --dims) shape.push_back(draw(0, 5));
+    shape.push_back(in);
+    auto x = torch::randn(shape);
+    if (shape.size() > 1 && draw(0, 1) == 1) {  // strided
+      x = torch::randn({in + 3, shape[0] * 2}).t().slice(0, 0, -1, 2).slice(1, 1, in + 1);
+    }
+    auto weight = torch::randn({out, in});
+    switch (draw(0, 2)) {
+      case 0:
+        weight = torch::randn({in, out}).t();
+        break;
+      case 1:
+        weight = torch::randn({out + 5, in + 2}).slice(0, 2, out + 2).slice(1, 0, in);
+        break;
+    }
+    const auto bias = draw(0, 1) == 1 ? torch::randn({out}) : torch::Tensor();
+    SCOPED_TRACE(testing::Message() << "x " << x.sizes() << " strides " << x.strides() << " weight "
+                                    << weight.sizes() << " strides " << weight.strides());
+    EXPECT_TRUE(close(apply_linear(x, weight, bias), plain(x, weight, bias), 3e-4));
+  }
+}
+
+TEST_F(LinearTest, ComputesGradientsWithTorchLinear) {
+  const torch::AutoGradMode with_grad(true);
+  const auto leaf = weight.clone().requires_grad_();
+  const auto names = operators_of([&] { apply_linear(x, leaf, bias).sum().backward(); });
+  EXPECT_TRUE(calls(names, "aten::linear"));
+  EXPECT_TRUE(close(leaf.grad(), x.sum({0, 1}).expand_as(weight), 1e-4));
+}
+
+TEST_F(LinearTest, TracesOnlyTorchLinear) {
+  prepare_weight(weight, WeightFormat::int8);
+  const auto run = [&](torch::jit::Stack inputs) {
+    return torch::jit::Stack{apply_linear(inputs[0].toTensor(), weight, bias)};
+  };
+  const auto [state, outputs] = torch::jit::tracer::trace(
+      {x}, run, [](const torch::Tensor& /*value*/) { return std::string(); });
+  const auto graph = state->graph->toString();
+  EXPECT_NE(graph.find("aten::linear"), std::string::npos) << graph;
+  EXPECT_EQ(graph.find("mkldnn::"), std::string::npos) << graph;
+  EXPECT_EQ(graph.find("int8pack"), std::string::npos) << graph;
+}
+
+TEST_F(LinearTest, IsCastByAutocast) {
+  prepare_weight(weight, WeightFormat::original);
+  const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});
+  const auto y = apply_linear(x, weight, bias);
+  EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+  EXPECT_TRUE(torch::equal(y, plain(x, weight, bias)));
+}
+
+TEST_F(LinearTest, KeepsForwardDerivatives) {
+  prepare_weight(weight, WeightFormat::int8);
+  const auto tangent = torch::randn_like(x);
+  const auto level = torch::autograd::ForwardADLevel::get_next_idx();
+  const auto y = apply_linear(at::_make_dual(x, tangent, level), weight, bias);
+  const auto derivative = std::get<1>(at::_unpack_dual(y, level));
+  torch::autograd::ForwardADLevel::release_idx(level);
+  EXPECT_TRUE(close(derivative, plain(tangent, weight), 1e-4));
+}
+
+TEST_F(LinearTest, RaisesTheErrorsOfTorchLinear) {
+  EXPECT_THROW(apply_linear(torch::randn({2, 319}), weight, bias), c10::Error);
+  EXPECT_THROW(apply_linear(x, weight, torch::randn({299})), c10::Error);
+  EXPECT_THROW(apply_linear(x.to(torch::kDouble), weight, bias), c10::Error);
+}
+
+struct FormatCase {
+  WeightFormat format;
+  double tolerance;  // relative error, for normally distributed weights and inputs
+};
+
+struct PreparedWeightTest : LinearTest, testing::WithParamInterface<FormatCase> {};
+
+TEST_P(PreparedWeightTest, IsCloseToTheProductWithTheWeight) {
+  const auto expected = plain(x, weight, bias);
+  prepare_weight(weight, GetParam().format);
+  const auto y = apply_linear(x, weight, bias);
+  EXPECT_EQ(y.scalar_type(), torch::kFloat);
+  EXPECT_EQ(y.sizes(), expected.sizes());
+  EXPECT_LE(relative_error(y, expected), GetParam().tolerance);
+  EXPECT_LE(relative_error(apply_linear(x, weight), plain(x, weight)), GetParam().tolerance);
+  EXPECT_LE(relative_error(apply_linear(x[0][0], weight), plain(x[0][0], weight)),
+            GetParam().tolerance);
+}
+
+TEST_P(PreparedWeightTest, SupportsAnyNumberOfRowsAndStrides) {
+  prepare_weight(weight, GetParam().format);
+  for (const int64_t rows : {0, 1, 2, 7, 8, 9, 16, 17, 100}) {
+    SCOPED_TRACE(rows);
+    const auto strided = torch::randn({320, 2 * rows}).t().slice(0, 0, 2 * rows, 2);  // (rows, 320)
+    const auto y = apply_linear(strided, weight, bias);
+    EXPECT_EQ(y.sizes(), (std::vector<int64_t>{rows, 300}));
+    if (rows == 0) continue;
+    EXPECT_LE(relative_error(y, plain(strided, weight, bias)), GetParam().tolerance);
+  }
+}
+
+TEST_P(PreparedWeightTest, IsCountedAsTheSameFlops) {
+  weight = torch::randn({320, 320});  // LibTorch's kernels also compute the rows that pad a weight
+  const auto flops = [&] {
+    const FlopCounter counter;
+    apply_linear(x, weight);
+    return counter.flops();
+  };
+  const auto before = flops();
+  prepare_weight(weight, GetParam().format);
+  EXPECT_EQ(flops(), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Formats, PreparedWeightTest,
+    testing::Values(FormatCase{WeightFormat::original, 1e-5}, FormatCase{WeightFormat::bf16, 0.01},
+                    FormatCase{WeightFormat::int8, 0.015}, FormatCase{WeightFormat::int4, 0.11}),
+    [](const auto& each) { return std::string(to_string(each.param.format)); });
+
+/// A weight with an int8 copy. A product is computed by another operator if the copy is used.
+struct CopiedWeightTest : LinearTest {
+  void SetUp() override {
+    if (!has_fast_operators()) GTEST_SKIP() << "LibTorch has no oneDNN, or ATTEND_FAST is 0";
+    prepare_weight(weight, WeightFormat::int8);
+    ASSERT_TRUE(uses_copy());
+  }
+  bool uses_copy() {
+    return calls(operators_of([&] { apply_linear(x, weight, bias); }), "aten::_weight_int8pack_mm");
+  }
+};
+
+TEST_F(CopiedWeightTest, IsTheWeightRoundedToMultiplesOfAScale) {
+  const auto scale = (weight.abs().amax(1, /*keepdim=*/true) / 127).to(torch::kBFloat16);
+  const auto rounded = (weight / scale.to(torch::kFloat)).round().clamp(-127, 127) * scale;
+  const auto y = apply_linear(x.to(torch::kBFloat16).to(torch::kFloat), weight);
+  EXPECT_LE(relative_error(y, plain(x.to(torch::kBFloat16).to(torch::kFloat), rounded)), 0.004);
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedForManyRows) {
+  x = torch::randn({9, 320});
+  EXPECT_FALSE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedAfterTheWeightHasChangedInPlace) {
+  weight.add_(1);
+  EXPECT_FALSE(uses_copy());
+  EXPECT_TRUE(close(apply_linear(x, weight, bias), plain(x, weight, bias), 1e-3));
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedAfterTheWeightHasMoved) {
+  weight.set_data(weight.clone());
+  EXPECT_FALSE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedAfterATrainingStepThatDoesNotChangeTheVersion) {
+  weight.requires_grad_();
+  {
+    const torch::AutoGradMode with_grad(true);
+    apply_linear(x, weight, bias).sum().backward();
+    weight.data().sub_(weight.grad());  // as torch::optim::SGD
+  }
+  EXPECT_FALSE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedForGradients) {
+  const torch::AutoGradMode with_grad(true);
+  x.requires_grad_();
+  EXPECT_FALSE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, IsUsedForATensorThatSharesTheWeight) {
+  weight = weight.detach();
+  EXPECT_TRUE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedForACloneOfTheWeight) {
+  weight = weight.clone();
+  EXPECT_FALSE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, IsReplacedByANewCopy) {
+  weight.mul_(3);
+  prepare_weight(weight, WeightFormat::int8);
+  EXPECT_TRUE(uses_copy());
+  EXPECT_LE(relative_error(apply_linear(x, weight), plain(x, weight)), 0.015);
+}
+
+TEST_F(LinearTest, PrepareWeightIgnoresWeightsThatItDoesNotSupport) {
+  const std::vector<torch::Tensor> weights{torch::randn({100, 320}),                  // small
+                                           torch::randn({300, 319}),                  // columns
+                                           torch::randn({300, 320}, torch::kDouble),  // dtype
+                                           torch::randn({3, 300, 320}),               // dimensions
+                                           torch::randn({0, 320}),
+                                           torch::Tensor(torch::randn({320, 300})).t().slice(1, 1)};
+  for (const auto& each : weights) {
+    for (const auto format : {WeightFormat::int8, WeightFormat::int4}) {
+      prepare_weight(each, format);
+      EXPECT_EQ(each.unsafeGetTensorImpl()->get_backend_meta(), nullptr) << each.sizes();
+    }
+  }
+}
+
+TEST_F(LinearTest, CopiesRowsOfZeros) {
+  weight[3].zero_();
+  for (const auto format : {WeightFormat::int8, WeightFormat::int4}) {
+    prepare_weight(weight, format);
+    const auto y = apply_linear(x, weight);
+    EXPECT_TRUE(y.isfinite().all().item<bool>());
+    EXPECT_TRUE(close(y.select(-1, 3), torch::zeros({2, 3}), 1e-5));
+  }
+}
+
+}  // namespace
+}  // namespace attend
