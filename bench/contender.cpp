@@ -10,6 +10,7 @@
 #include "attend/export/onnx.h"
 #include "attend/io/safetensors.h"
 #include "attend/models/generation.h"
+#include "attend/models/prepare_for_inference.h"
 #include "attend/ops/flop_counter.h"
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
@@ -37,9 +38,9 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Runs `first`, which does one unit of work, and prints the values that it returns and the number
-/// of its floating point operations. Then, for each number N in standard input, runs `unit` N times
-/// and prints the seconds that these runs took.
+/// Runs `first`, which does one unit of work or a smaller test of the results, and prints the
+/// values that it returns and the number of its floating point operations. Then, for each number N
+/// in standard input, runs `unit` N times and prints the seconds that these runs took.
 void serve(const std::function<Row()>& first, const std::function<void()>& unit) {
   Row values;
   {
@@ -153,6 +154,7 @@ void encode(const Row& row, const std::filesystem::path& folder) {
   TransformerEncoder encoder(
       TransformerEncoderOptions(TransformerBlockOptions(width, row.at("heads")), row.at("layers")));
   encoder->eval();
+  prepare_for_inference(*encoder);
   const auto x = torch::randn({row.at("batch"), row.at("tokens"), width});
   save_tensors(folder / "model.safetensors", state_dict(encoder));
   save_tensors(folder / "inputs.safetensors", {{"x", x}});
@@ -165,8 +167,18 @@ void encode(const Row& row, const std::filesystem::path& folder) {
   serve(first, [&] { encoder(x); });
 }
 
+/// Returns the first 1,000 logits after the first prompt, of which each step reads one token.
+std::vector<float> first_logits(LanguageModel& model, const std::vector<int64_t>& prompt) {
+  auto cache = model->make_cache(1);
+  torch::Tensor logits;
+  for (const auto token : prompt) {
+    logits = model->step(torch::tensor({{token}}), cache).flatten().slice(0, 0, 1000);
+  }
+  return {logits.data_ptr<float>(), logits.data_ptr<float>() + logits.numel()};
+}
+
 /// The unit of work is greedy decoding, which appends tokens to the prompts. The peers must get the
-/// same tokens.
+/// same tokens or, if the row has a format of the weights, nearly the same logits.
 void decode(const Row& row, const std::filesystem::path& folder) {
   LanguageModel model(LanguageModelConfig{.vocab_size = row.at("vocab"),
                                           .max_seq_len = row.at("max_seq_len"),
@@ -179,11 +191,17 @@ void decode(const Row& row, const std::filesystem::path& folder) {
   int64_t bytes = 0;
   for (const auto& parameter : model->parameters())
     bytes += static_cast<int64_t>(parameter.nbytes());
+  const auto format = row.value("weights", "original");
+  prepare_for_inference(*model, from_string<WeightFormat>(format).value());
   const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
+  const torch::NoGradGuard no_grad;
   const GenerationOptions options{.max_new_tokens = row.at("new_tokens"),
                                   .sampling = {.temperature = 0.0}};
   const auto generate_all = [&] { return generate_batch(model, prompts, options); };
   const auto first = [&] {
+    if (row.contains("weights")) {
+      return Row{{"outputs", first_logits(model, prompts.front())}, {"weight_bytes", bytes}};
+    }
     std::vector<std::vector<int64_t>> tokens;
     for (const auto& sequence : generate_all()) tokens.push_back(sequence.tokens);
     return Row{{"tokens", tokens}, {"weight_bytes", bytes}};

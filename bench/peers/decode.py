@@ -47,4 +47,8 @@ else:
                                            end_token=[], include_prompt_in_result=False)
         return [result.sequences_ids[0] for result in results]
 
-serve({"tokens": run()}, run)
+if "weights" in ROW:  # CTranslate2
+    logits = generator.forward_batch([starts[0]], return_log_probs=False)  # (1, T, V)
+    serve({"outputs": torch.as_tensor(logits)[0, -1, :1000].float().tolist()}, run)
+else:
+    serve({"tokens": run()}, run)

@@ -30,7 +30,7 @@ constexpr int64_t kRows = 16;
 constexpr int64_t kMaxIntegerRows = 8;
 /// Products with smaller weights are limited by the time of a call, which is longer for oneDNN than
 /// for MKL.
-constexpr int64_t kMinElements = 256 * 256;
+constexpr int64_t kMinElements = 128 * 1024;
 constexpr int64_t kMinProducts = 6'000'000;
 
 using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&,
@@ -154,8 +154,28 @@ torch::Tensor prepared_linear(const torch::Tensor& x, const PreparedWeight& weig
   return bias.defined() ? y + bias : y.to(x.scalar_type());  // the sum has the dtype of the bias
 }
 
+/// Returns true if a product of `rows` rows is faster with the copy than with the weight.
+bool is_faster(const PreparedWeight& copy, int64_t rows) {
+  switch (copy.format) {
+    case WeightFormat::original:
+      return rows > 1;  // one row is read faster in the original order
+    case WeightFormat::bf16:
+      return true;
+    case WeightFormat::int8:
+    case WeightFormat::int4:
+      return rows <= kMaxIntegerRows;
+  }
+  return false;
+}
+
 bool is_large(int64_t rows, const torch::Tensor& weight) {
   return weight.numel() >= kMinElements || rows * weight.numel() >= kMinProducts;
+}
+
+torch::Tensor packed(const torch::Tensor& weight) {
+  // With 1 as the expected number of rows of `x`, oneDNN would keep the order of the elements.
+  const c10::SymInt rows_of_x = 16;
+  return one_dnn()->reorder.call(weight, rows_of_x);
 }
 
 /// Pads the rows of (N, K) with zeros, so that their number is a multiple of kRows.
@@ -221,9 +241,7 @@ torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
   if (!is_replaceable(x, weight, bias)) return torch::linear(x, weight, bias);
   const auto rows = x.numel() / x.size(-1);
   if (const auto* copy = prepared(weight)) {
-    const bool is_integer =
-        copy->format == WeightFormat::int8 || copy->format == WeightFormat::int4;
-    if (!is_integer || rows <= kMaxIntegerRows) return prepared_linear(x, *copy, bias);
+    if (is_faster(*copy, rows)) return prepared_linear(x, *copy, bias);
   }
   const bool prefers_one_dnn =
       x.scalar_type() == torch::kFloat && mkl_is_slow() && is_large(rows, weight);
@@ -241,10 +259,10 @@ void prepare_weight(const torch::Tensor& weight, WeightFormat format) {
   const auto plain = weight.detach().contiguous();
   switch (format) {
     case WeightFormat::original:
-      result->packed = one_dnn()->reorder.call(plain, c10::SymInt(1));
+      result->packed = packed(plain);
       break;
     case WeightFormat::bf16:
-      result->packed = one_dnn()->reorder.call(plain.to(torch::kBFloat16), c10::SymInt(1));
+      result->packed = packed(plain.to(torch::kBFloat16));
       break;
     case WeightFormat::int8:
       quantize_int8(plain, *result);

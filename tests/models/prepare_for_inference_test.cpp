@@ -18,10 +18,10 @@ bool has_copy(const torch::Tensor& weight) {
 
 LanguageModelConfig small_config(bool tie_embeddings) {
   LanguageModelConfig config;
-  config.vocab_size = 300;
+  config.vocab_size = 400;
   config.max_seq_len = 32;
   config.tie_embeddings = tie_embeddings;
-  config.stack.embed_dim = 256;
+  config.stack.embed_dim = 384;
   config.stack.num_heads = 4;
   config.stack.num_layers = 2;
   return config;
@@ -51,7 +51,7 @@ TEST_P(PrepareForInference, PreparesAllWeightsOfALanguageModelExceptEmbeddingsTh
 /// A step of the model with a cache must give nearly the logits of a forward pass with the original
 /// weights.
 TEST_P(PrepareForInference, HardlyChangesTheLogits) {
-  const auto tokens = torch::randint(0, 300, {2, 12});
+  const auto tokens = torch::randint(0, 400, {2, 12});
   LanguageModel model(small_config(true));
   model->eval();
   const auto expected = model->forward(tokens);
@@ -82,7 +82,7 @@ TEST_P(PrepareForInference, LeavesParametersAsTheyAre) {
 TEST_P(PrepareForInference, IsUndoneByTraining) {
   LanguageModel model(small_config(true));
   prepare_for_inference(*model, GetParam());
-  const auto tokens = torch::randint(0, 300, {1, 4});
+  const auto tokens = torch::randint(0, 400, {1, 4});
   {
     const torch::AutoGradMode with_grad(true);
     model->forward(tokens).square().sum().backward();
@@ -98,11 +98,11 @@ TEST_P(PrepareForInference, IsUndoneByTraining) {
 
 TEST_P(PrepareForInference, PreparesTheTiedWeightsOfSeq2Seq) {
   Seq2SeqConfig config;
-  config.source_vocab_size = 300;
-  config.target_vocab_size = 300;
+  config.source_vocab_size = 400;
+  config.target_vocab_size = 400;
   config.max_seq_len = 16;
   config.tie_embeddings = true;
-  config.stack.embed_dim = 256;
+  config.stack.embed_dim = 384;
   config.stack.num_heads = 4;
   Seq2Seq model(config);
   prepare_for_inference(*model, GetParam());

@@ -60,8 +60,8 @@ bool has_fast_operators() {
 
 struct LinearTest : FixedSeed, testing::Test {
   const torch::NoGradGuard no_grad;
-  torch::Tensor x = torch::randn({2, 3, 320});
-  torch::Tensor weight = torch::randn({300, 320});
+  torch::Tensor x = torch::randn({2, 3, 480});
+  torch::Tensor weight = torch::randn({300, 480});
   torch::Tensor bias = torch::randn({300});
 };
 
@@ -134,7 +134,7 @@ TEST_F(LinearTest, KeepsForwardDerivatives) {
 }
 
 TEST_F(LinearTest, RaisesTheErrorsOfTorchLinear) {
-  EXPECT_THROW(apply_linear(torch::randn({2, 319}), weight, bias), c10::Error);
+  EXPECT_THROW(apply_linear(torch::randn({2, 479}), weight, bias), c10::Error);
   EXPECT_THROW(apply_linear(x, weight, torch::randn({299})), c10::Error);
   EXPECT_THROW(apply_linear(x.to(torch::kDouble), weight, bias), c10::Error);
 }
@@ -162,7 +162,7 @@ TEST_P(PreparedWeightTest, SupportsAnyNumberOfRowsAndStrides) {
   prepare_weight(weight, GetParam().format);
   for (const int64_t rows : {0, 1, 2, 7, 8, 9, 16, 17, 100}) {
     SCOPED_TRACE(rows);
-    const auto strided = torch::randn({320, 2 * rows}).t().slice(0, 0, 2 * rows, 2);  // (rows, 320)
+    const auto strided = torch::randn({480, 2 * rows}).t().slice(0, 0, 2 * rows, 2);  // (rows, 480)
     const auto y = apply_linear(strided, weight, bias);
     EXPECT_EQ(y.sizes(), (std::vector<int64_t>{rows, 300}));
     if (rows == 0) continue;
@@ -171,7 +171,7 @@ TEST_P(PreparedWeightTest, SupportsAnyNumberOfRowsAndStrides) {
 }
 
 TEST_P(PreparedWeightTest, IsCountedAsTheSameFlops) {
-  weight = torch::randn({320, 320});  // LibTorch's kernels also compute the rows that pad a weight
+  weight = torch::randn({480, 480});  // LibTorch's kernels also compute the rows that pad a weight
   const auto flops = [&] {
     const FlopCounter counter;
     apply_linear(x, weight);
@@ -208,7 +208,7 @@ TEST_F(CopiedWeightTest, IsTheWeightRoundedToMultiplesOfAScale) {
 }
 
 TEST_F(CopiedWeightTest, IsNotUsedForManyRows) {
-  x = torch::randn({9, 320});
+  x = torch::randn({9, 480});
   EXPECT_FALSE(uses_copy());
 }
 
@@ -257,12 +257,12 @@ TEST_F(CopiedWeightTest, IsReplacedByANewCopy) {
 }
 
 TEST_F(LinearTest, PrepareWeightIgnoresWeightsThatItDoesNotSupport) {
-  const std::vector<torch::Tensor> weights{torch::randn({100, 320}),                  // small
-                                           torch::randn({300, 319}),                  // columns
-                                           torch::randn({300, 320}, torch::kDouble),  // dtype
-                                           torch::randn({3, 300, 320}),               // dimensions
-                                           torch::randn({0, 320}),
-                                           torch::Tensor(torch::randn({320, 300})).t().slice(1, 1)};
+  const std::vector<torch::Tensor> weights{torch::randn({100, 480}),                  // small
+                                           torch::randn({300, 479}),                  // columns
+                                           torch::randn({300, 480}, torch::kDouble),  // dtype
+                                           torch::randn({3, 300, 480}),               // dimensions
+                                           torch::randn({0, 480}),
+                                           torch::Tensor(torch::randn({480, 300})).t().slice(1, 1)};
   for (const auto& each : weights) {
     for (const auto format : {WeightFormat::int8, WeightFormat::int4}) {
       prepare_weight(each, format);

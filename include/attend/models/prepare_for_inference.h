@@ -19,9 +19,8 @@ namespace attend {
 /// The copies are no longer used after a training step, or if the weights change or are moved:
 /// call the function again.
 ///
-///     auto model = LanguageModel(config);
 ///     prepare_for_inference(*model, WeightFormat::int8);
-///     auto text = generate(model, prompt, {.max_new_tokens = 64});
+///     auto sequence = generate(model, {5, 7}, {.max_new_tokens = 64});
 ATTEND_API void prepare_for_inference(torch::nn::Module& module,
                                       WeightFormat format = WeightFormat::original);
 

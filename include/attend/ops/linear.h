@@ -30,7 +30,7 @@ struct EnumNames<WeightFormat> {
 /// autocast, traces, other devices and dtypes), `apply_linear` calls `torch::linear`. If the
 /// environment variable ATTEND_FAST is 0, it always does.
 ///
-///     auto y = apply_linear(x, layer->weight, layer->bias);  // (B, T, K) -> (B, T, N)
+///     auto y = apply_linear(x, feed_forward->up);  // (B, T, K) -> (B, T, N)
 ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                       const torch::Tensor& bias = {});
 
@@ -49,11 +49,11 @@ inline torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linea
 /// `weight.data()` are not noticed otherwise.
 ///
 /// Does nothing if a copy would not make products faster, or if the format is not supported for the
-/// weight. The weight must have at least 65,536 elements, be on a CPU, and have the dtype float32
+/// weight. The weight must have at least 131,072 elements, be on a CPU, and have the dtype float32
 /// or, for `original`, bfloat16. `int8` and `int4` require that K is a multiple of 32. `original`
 /// and `bf16` require a processor with AVX-512. Also does nothing if ATTEND_FAST is 0.
 ///
-///     prepare_weight(layer->weight, WeightFormat::int8);
+///     prepare_weight(feed_forward->up->weight, WeightFormat::int8);
 ATTEND_API void prepare_weight(const torch::Tensor& weight, WeightFormat format);
 
 }  // namespace attend
