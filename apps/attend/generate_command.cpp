@@ -1,6 +1,8 @@
 #include "attend/input_error.h"
 #include "attend/models/generation.h"
+#include "attend/models/prepare_for_inference.h"
 #include "attend/train/answer.h"
+#include "choice.h"
 #include "commands.h"
 #include "number_option.h"
 #include "prompt.h"
@@ -23,6 +25,7 @@ struct GenerateArguments {
   GenerationOptions options{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
   uint64_t seed = 1;  ///< seed of the first sample
   std::vector<std::string> stops;
+  WeightFormat weight_format = WeightFormat::original;
   int64_t samples = 1;
   bool no_echo = false;
   bool json = false;
@@ -130,6 +133,14 @@ void run_generate(GenerateArguments& arguments) {
   if (arguments.options.num_beams > 1)
     arguments.options.sampling.temperature = 0.0;  // beam search requires 0; the default is 0.8
   auto run = arguments.run.load();
+  if (arguments.weight_format != WeightFormat::original) {
+    auto& model = train::module_of(run.model);
+    if (const auto device = model.parameters().front().device(); !device.is_cpu()) {
+      throw InputError(fmt::format("--weight-format {} requires --device cpu, found {}",
+                                   to_string(arguments.weight_format), device.str()));
+    }
+    prepare_for_inference(model, arguments.weight_format);
+  }
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);
   (arguments.json ? print_samples_as_json : print_samples)(generator, prompt, arguments);
@@ -172,6 +183,20 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       ->needs(beams);
 }
 
+void add_weight_format(CLI::App& command, GenerateArguments& arguments) {
+  const auto set = [&arguments](const std::string& text) {
+    arguments.weight_format = parse_choice<WeightFormat>("--weight-format", text);
+  };
+  command
+      .add_option_function<std::string>(
+          "--weight-format", set,
+          "format of the model's large weights (131,072 elements or more) during generation on a "
+          "CPU: bf16, int8 and int4 are faster and less exact; original = float32")
+      ->type_name(choices<WeightFormat>())
+      ->default_str(std::string(to_string(arguments.weight_format)))
+      ->group("Model");
+}
+
 void add_output(CLI::App& command, GenerateArguments& arguments) {
   constexpr const char* kGroup = "Output";
   add_number(command, "--max-new-tokens", arguments.options.max_new_tokens, kNotNegative,
@@ -212,6 +237,7 @@ void add_generate_command(CLI::App& app) {
   auto arguments = std::make_shared<GenerateArguments>();
   arguments->run.add_to(*command);
   arguments->run.add_device_to(*command);
+  add_weight_format(*command, *arguments);
   arguments->prompt.add_to(*command);
   add_sampling(*command, *arguments);
   add_output(*command, *arguments);

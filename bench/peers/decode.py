@@ -2,6 +2,7 @@
 
 import sys
 
+import numpy
 import torch
 import transformers
 
@@ -49,6 +50,6 @@ else:
 
 if "weights" in ROW:  # CTranslate2
     logits = generator.forward_batch([starts[0]], return_log_probs=False)  # (1, T, V)
-    serve({"outputs": torch.as_tensor(logits)[0, -1, :1000].float().tolist()}, run)
+    serve({"outputs": numpy.array(logits)[0, -1, :1000].tolist()}, run)
 else:
     serve({"tokens": run()}, run)

@@ -20,6 +20,19 @@ class GenerateTest(TextRunTest):
         return self.succeeds("generate", self.run_directory, *arguments, **options)
 
 
+class WeightFormats(GenerateTest):
+    def test_all_formats_generate_text(self):
+        for weight_format in ("original", "bf16", "int8", "int4"):
+            with self.subTest(weight_format):
+                result = self.generate("--prompt", "the", "--max-new-tokens", 5, "--no-echo",
+                                       "--weight-format", weight_format)
+                self.assertTrue(result.stdout)
+
+    def test_unknown_format_is_an_error(self):
+        self.refuses(["generate", self.run_directory, "--weight-format", "int2"],
+                     "--weight-format: expected original|bf16|int8|int4, found 'int2'")
+
+
 class Training(GenerateTest):
     def test_prints_a_sample(self):
         self.assertIn("Samples from the validation set", self.training.stdout)
