@@ -191,7 +191,7 @@ void decode(const Row& row, const std::filesystem::path& folder) {
   int64_t bytes = 0;
   for (const auto& parameter : model->parameters())
     bytes += static_cast<int64_t>(parameter.nbytes());
-  const auto format = row.value("weights", "original");
+  const auto format = row.value("weights", "packed");
   prepare_for_inference(*model, from_string<WeightFormat>(format).value());
   const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
   const torch::NoGradGuard no_grad;

@@ -44,8 +44,11 @@ double mean_loss(LanguageModel& model, const torch::Tensor& windows) {
 void run(const std::string& directory, const std::string& path) {
   const torch::NoGradGuard no_grad;
   auto run = train::RunDirectory::open(directory).load();
-  auto& model = std::get<LanguageModel>(run.model);
+  auto* found = std::get_if<LanguageModel>(&run.model);
+  if (found == nullptr) throw std::runtime_error(directory + ": expected a language_model");
+  auto& model = *found;
   std::ifstream file(path);
+  if (!file) throw std::runtime_error(path + ": cannot be read");
   const std::string text(std::istreambuf_iterator<char>(file), {});
   const auto tokens = torch::tensor(run.tokenizer->encode(text), torch::kLong);
   const auto length = model->config.max_seq_len;
@@ -59,8 +62,11 @@ void run(const std::string& directory, const std::string& path) {
   std::cout << fmt::format("{} tokens\n{:<9} loss {:.4f}  perplexity {:.4f}\n", windows.numel(),
                            "float32", exact, std::exp(exact));
   for (const auto format :
-       {WeightFormat::original, WeightFormat::bf16, WeightFormat::int8, WeightFormat::int4}) {
-    prepare_for_inference(*model, format);
+       {WeightFormat::packed, WeightFormat::bf16, WeightFormat::int8, WeightFormat::int4}) {
+    if (prepare_for_inference(*model, format) == 0) {
+      std::cout << fmt::format("{:<9} not supported\n", to_string(format));
+      continue;
+    }
     const double loss = mean_loss(model, windows);
     std::cout << fmt::format("{:<9} loss {:.4f}  perplexity {:.4f}  {:+.2f}%\n", to_string(format),
                              loss, std::exp(loss), 100 * std::expm1(loss - exact));

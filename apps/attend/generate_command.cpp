@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 namespace attend::app {
 namespace {
@@ -25,7 +26,7 @@ struct GenerateArguments {
   GenerationOptions options{.max_new_tokens = 200, .sampling = {.temperature = 0.8}};
   uint64_t seed = 1;  ///< seed of the first sample
   std::vector<std::string> stops;
-  WeightFormat weight_format = WeightFormat::original;
+  std::optional<WeightFormat> weight_format;
   int64_t samples = 1;
   bool no_echo = false;
   bool json = false;
@@ -129,18 +130,24 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
   print_now(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
 }
 
+void prepare(torch::nn::Module& model, WeightFormat format) {
+  const auto device = model.parameters().front().device();
+  if (!device.is_cpu()) {
+    throw InputError(fmt::format("--weight-format {} requires --device cpu, found {}",
+                                 to_string(format), device.str()));
+  }
+  if (prepare_for_inference(model, format) > 0) return;
+  write_error(
+      fmt::format("--weight-format {} has no effect: no weight matrix has 131,072 elements, or the "
+                  "format is not supported on this machine\n",
+                  to_string(format)));
+}
+
 void run_generate(GenerateArguments& arguments) {
   if (arguments.options.num_beams > 1)
     arguments.options.sampling.temperature = 0.0;  // beam search requires 0; the default is 0.8
   auto run = arguments.run.load();
-  if (arguments.weight_format != WeightFormat::original) {
-    auto& model = train::module_of(run.model);
-    if (const auto device = model.parameters().front().device(); !device.is_cpu()) {
-      throw InputError(fmt::format("--weight-format {} requires --device cpu, found {}",
-                                   to_string(arguments.weight_format), device.str()));
-    }
-    prepare_for_inference(model, arguments.weight_format);
-  }
+  if (arguments.weight_format) prepare(train::module_of(run.model), *arguments.weight_format);
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);
   (arguments.json ? print_samples_as_json : print_samples)(generator, prompt, arguments);
@@ -190,10 +197,10 @@ void add_weight_format(CLI::App& command, GenerateArguments& arguments) {
   command
       .add_option_function<std::string>(
           "--weight-format", set,
-          "format of the model's large weights (131,072 elements or more) during generation on a "
-          "CPU: bf16, int8 and int4 are faster and less exact; original = float32")
+          "make copies of the model's large weights (131,072 elements or more) for faster "
+          "generation on a CPU: packed = exact; bf16, int8 and int4 are faster, but less exact "
+          "[default: no copies]")
       ->type_name(choices<WeightFormat>())
-      ->default_str(std::string(to_string(arguments.weight_format)))
       ->group("Model");
 }
 

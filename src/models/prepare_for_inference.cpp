@@ -5,18 +5,21 @@
 
 namespace attend {
 
-void prepare_for_inference(torch::nn::Module& module, WeightFormat format) {
-  module.apply([format](torch::nn::Module& part) {
+int64_t prepare_for_inference(torch::nn::Module& module, WeightFormat format) {
+  int64_t copies = 0;
+  const auto prepare = [&](const torch::Tensor& weight) {
+    if (prepare_weight(weight, format)) ++copies;
+  };
+  module.apply([&](torch::nn::Module& part) {
     if (const auto* linear = part.as<torch::nn::Linear>()) {
-      prepare_weight(linear->weight, format);
+      prepare(linear->weight);
     } else if (const auto* model = part.as<LanguageModel>()) {
-      if (model->config.tie_embeddings) prepare_weight(model->embedding->token->weight, format);
+      if (model->config.tie_embeddings) prepare(model->embedding->token->weight);
     } else if (const auto* seq2seq = part.as<Seq2Seq>()) {
-      if (seq2seq->config.tie_embeddings) {
-        prepare_weight(seq2seq->target_embedding->token->weight, format);
-      }
+      if (seq2seq->config.tie_embeddings) prepare(seq2seq->target_embedding->token->weight);
     }
   });
+  return copies;
 }
 
 }  // namespace attend

@@ -21,16 +21,31 @@ class GenerateTest(TextRunTest):
 
 
 class WeightFormats(GenerateTest):
-    def test_all_formats_generate_text(self):
-        for weight_format in ("original", "bf16", "int8", "int4"):
+    FORMATS = ("packed", "bf16", "int8", "int4")
+
+    def test_formats_have_no_effect_on_a_small_model(self):
+        for weight_format in self.FORMATS:
             with self.subTest(weight_format):
-                result = self.generate("--prompt", "the", "--max-new-tokens", 5, "--no-echo",
+                result = self.generate("--prompt", "F", "--max-new-tokens", 5,
                                        "--weight-format", weight_format)
-                self.assertTrue(result.stdout)
+                self.assertIn(f"--weight-format {weight_format} has no effect", result.stderr)
+
+    def test_int8_weights_of_a_larger_model(self):
+        run = self.folder / "large"
+        self.succeeds("train", "--text", self.text, "--embed-dim", 384, "--num-heads", 4, "--num-layers", 1,
+                      "--max-seq-len", 8, "--batch-size", 1, "--max-steps", 1, "--out", run)
+
+        def errors(fast):
+            result = self.succeeds("generate", run, "--prompt", "F", "--max-new-tokens", 5,
+                                   "--weight-format", "int8", environment={"ATTEND_FAST": fast})
+            return result.stderr
+
+        self.assertEqual(errors("1"), "")
+        self.assertIn("--weight-format int8 has no effect", errors("0"))
 
     def test_unknown_format_is_an_error(self):
         self.refuses(["generate", self.run_directory, "--weight-format", "int2"],
-                     "--weight-format: expected original|bf16|int8|int4, found 'int2'")
+                     "--weight-format: expected packed|bf16|int8|int4, found 'int2'")
 
 
 class Training(GenerateTest):

@@ -10,7 +10,7 @@ class TextRunTest(CommandTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.run_directory = cls.folder / "run"
-        text = cls.write("text.txt", TEXT * 100)
+        cls.text = cls.write("text.txt", TEXT * 100)
         cls.training = cls().succeeds(
-            "train", "--text", text, "--out", cls.run_directory, "--max-seq-len", 16, "--num-layers", 1,
+            "train", "--text", cls.text, "--out", cls.run_directory, "--max-seq-len", 16, "--num-layers", 1,
             "--embed-dim", 32, "--max-steps", 120, "--lr", "1e-2")

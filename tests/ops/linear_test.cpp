@@ -52,12 +52,6 @@ double relative_error(const torch::Tensor& actual, const torch::Tensor& expected
   return ((actual - expected).norm() / expected.norm()).item<double>();
 }
 
-/// Returns true if LibTorch's operator for int8 weights is used on this machine.
-bool has_fast_operators() {
-  const auto* fast = std::getenv("ATTEND_FAST");
-  return at::hasMKLDNN() && (fast == nullptr || std::string_view(fast) != "0");
-}
-
 struct LinearTest : FixedSeed, testing::Test {
   const torch::NoGradGuard no_grad;
   torch::Tensor x = torch::randn({2, 3, 480});
@@ -69,8 +63,10 @@ TEST(Linear, EqualsTorchLinearForRandomShapesAndLayouts) {
   const torch::NoGradGuard no_grad;
   seed_afresh();
   for (int i = 0; i < 60; ++i) {
-    const auto in = draw(0, 3) == 0 ? draw(0, 4) : draw(1, 400);
-    const auto out = draw(0, 3) == 0 ? draw(0, 4) : draw(1, 400);
+    // Half of the weights are so large that oneDNN may be used.
+    const bool is_large = draw(0, 1) == 1;
+    const auto in = is_large ? draw(363, 500) : draw(0, 400);
+    const auto out = is_large ? draw(363, 500) : draw(0, 400);
     std::vector<int64_t> shape;
     for (auto dims = draw(0, 2); dims > 0; --dims) shape.push_back(draw(0, 5));
     shape.push_back(in);
@@ -87,7 +83,11 @@ TEST(Linear, EqualsTorchLinearForRandomShapesAndLayouts) {
         weight = torch::randn({out + 5, in + 2}).slice(0, 2, out + 2).slice(1, 0, in);
         break;
     }
-    const auto bias = draw(0, 1) == 1 ? torch::randn({out}) : torch::Tensor();
+    const std::vector<torch::Tensor> biases{{},
+                                            torch::randn({out}),
+                                            torch::randn({2 * out}).slice(0, 0, 2 * out, 2),
+                                            torch::randn({1}).expand({out})};
+    const auto& bias = biases.at(static_cast<std::size_t>(draw(0, 3)));
     SCOPED_TRACE(testing::Message() << "x " << x.sizes() << " strides " << x.strides() << " weight "
                                     << weight.sizes() << " strides " << weight.strides());
     EXPECT_TRUE(close(apply_linear(x, weight, bias), plain(x, weight, bias), 3e-4));
@@ -116,7 +116,7 @@ TEST_F(LinearTest, TracesOnlyTorchLinear) {
 }
 
 TEST_F(LinearTest, IsCastByAutocast) {
-  prepare_weight(weight, WeightFormat::original);
+  prepare_weight(weight, WeightFormat::packed);
   const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});
   const auto y = apply_linear(x, weight, bias);
   EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
@@ -142,6 +142,7 @@ TEST_F(LinearTest, RaisesTheErrorsOfTorchLinear) {
 struct FormatCase {
   WeightFormat format;
   double tolerance;  // relative error, for normally distributed weights and inputs
+  const char* name;  // of the operator that computes the product
 };
 
 struct PreparedWeightTest : LinearTest, testing::WithParamInterface<FormatCase> {};
@@ -170,6 +171,15 @@ TEST_P(PreparedWeightTest, SupportsAnyNumberOfRowsAndStrides) {
   }
 }
 
+TEST_P(PreparedWeightTest, UsesTheOperatorOfTheFormat) {
+  if (!prepare_weight(weight, GetParam().format)) {
+    GTEST_SKIP() << "this processor or this LibTorch does not support the format";
+  }
+  const auto names = operators_of([&] { apply_linear(x, weight, bias); });
+  EXPECT_TRUE(calls(names, GetParam().name));
+  EXPECT_FALSE(calls(names, "aten::linear"));
+}
+
 TEST_P(PreparedWeightTest, IsCountedAsTheSameFlops) {
   weight = torch::randn({480, 480});  // LibTorch's kernels also compute the rows that pad a weight
   const auto flops = [&] {
@@ -184,15 +194,18 @@ TEST_P(PreparedWeightTest, IsCountedAsTheSameFlops) {
 
 INSTANTIATE_TEST_SUITE_P(
     Formats, PreparedWeightTest,
-    testing::Values(FormatCase{WeightFormat::original, 1e-5}, FormatCase{WeightFormat::bf16, 0.01},
-                    FormatCase{WeightFormat::int8, 0.015}, FormatCase{WeightFormat::int4, 0.11}),
+    testing::Values(FormatCase{WeightFormat::packed, 1e-5, "mkldnn::_linear_pointwise"},
+                    FormatCase{WeightFormat::bf16, 0.01, "mkldnn::_linear_pointwise"},
+                    FormatCase{WeightFormat::int8, 0.015, "aten::_weight_int8pack_mm"},
+                    FormatCase{WeightFormat::int4, 0.11, "aten::_weight_int4pack_mm_for_cpu"}),
     [](const auto& each) { return std::string(to_string(each.param.format)); });
 
 /// A weight with an int8 copy. A product is computed by another operator if the copy is used.
 struct CopiedWeightTest : LinearTest {
   void SetUp() override {
-    if (!has_fast_operators()) GTEST_SKIP() << "LibTorch has no oneDNN, or ATTEND_FAST is 0";
-    prepare_weight(weight, WeightFormat::int8);
+    if (!prepare_weight(weight, WeightFormat::int8)) {
+      GTEST_SKIP() << "LibTorch has no oneDNN, or ATTEND_FAST is 0";
+    }
     ASSERT_TRUE(uses_copy());
   }
   bool uses_copy() {
@@ -233,15 +246,51 @@ TEST_F(CopiedWeightTest, IsNotUsedAfterATrainingStepThatDoesNotChangeTheVersion)
   EXPECT_FALSE(uses_copy());
 }
 
+TEST_F(CopiedWeightTest, IsNotUsedAfterAForwardPassWithGradientsThroughASlice) {
+  weight.requires_grad_();
+  {
+    const torch::AutoGradMode with_grad(true);
+    apply_linear(x, weight.slice(0, 0, 100));
+  }
+  EXPECT_FALSE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, IsDeletedIfTheWeightIsNoLongerSupported) {
+  weight.resize_({300, 479});
+  EXPECT_FALSE(prepare_weight(weight, WeightFormat::int8));
+  EXPECT_EQ(weight.unsafeGetTensorImpl()->get_backend_meta(), nullptr);
+}
+
 TEST_F(CopiedWeightTest, IsNotUsedForGradients) {
   const torch::AutoGradMode with_grad(true);
   x.requires_grad_();
   EXPECT_FALSE(uses_copy());
 }
 
-TEST_F(CopiedWeightTest, IsUsedForATensorThatSharesTheWeight) {
-  weight = weight.detach();
+TEST_F(CopiedWeightTest, IsNotUsedForTensorsThatShareTheWeight) {
+  const auto whole = weight;
+  for (const auto& shared : {whole.detach(), whole.data(), whole.view({300, 480})}) {
+    weight = shared;
+    EXPECT_FALSE(uses_copy());
+  }
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedWithATorchLinearGuard) {
+  {
+    const TorchLinearGuard guard;
+    EXPECT_FALSE(uses_copy());
+  }
   EXPECT_TRUE(uses_copy());
+}
+
+TEST_F(CopiedWeightTest, AddsABiasWithAnyStrides) {
+  for (const auto& strided :
+       {torch::randn({600}).slice(0, 0, 600, 2), torch::randn({1}).expand(300)}) {
+    for (const auto format : {WeightFormat::packed, WeightFormat::bf16, WeightFormat::int8}) {
+      prepare_weight(weight, format);
+      EXPECT_LE(relative_error(apply_linear(x, weight, strided), plain(x, weight, strided)), 0.02);
+    }
+  }
 }
 
 TEST_F(CopiedWeightTest, IsNotUsedForACloneOfTheWeight) {
@@ -265,10 +314,20 @@ TEST_F(LinearTest, PrepareWeightIgnoresWeightsThatItDoesNotSupport) {
                                            torch::Tensor(torch::randn({480, 300})).t().slice(1, 1)};
   for (const auto& each : weights) {
     for (const auto format : {WeightFormat::int8, WeightFormat::int4}) {
-      prepare_weight(each, format);
+      EXPECT_FALSE(prepare_weight(each, format));
       EXPECT_EQ(each.unsafeGetTensorImpl()->get_backend_meta(), nullptr) << each.sizes();
     }
   }
+}
+
+TEST_F(LinearTest, PrepareWeightIgnoresWeightsOfInferenceMode) {
+  const c10::InferenceMode inference;
+  EXPECT_FALSE(prepare_weight(torch::randn({300, 480}), WeightFormat::int8));
+}
+
+TEST_F(LinearTest, SupportsWeightsThatOverlap) {
+  const auto overlapping = torch::randn({300 + 480}).as_strided({300, 480}, {1, 1});
+  EXPECT_TRUE(close(apply_linear(x, overlapping), plain(x, overlapping), 1e-3));
 }
 
 TEST_F(LinearTest, CopiesRowsOfZeros) {

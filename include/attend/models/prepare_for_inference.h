@@ -8,20 +8,24 @@
 namespace attend {
 
 /// Calls `prepare_weight` for the weights of all torch::nn::Linear submodules of `module`, and for
-/// the tied output weights of language models and Seq2Seq models. Inference on a CPU is then
-/// faster, above all the generation of single tokens, which takes as long as reading all weights
-/// from memory. The copies need as much memory as the weights (`original`), or about 1/2 (`bf16`),
-/// 1/4
-/// (`int8`) or 1/6 (`int4`) of the memory of float32 weights.
+/// the tied output weights of language models and Seq2Seq models. Returns the number of copies.
+/// Inference on a CPU is then faster, above all the generation of single tokens, which takes as
+/// long as reading all weights from memory.
 ///
-/// With `WeightFormat::original`, results differ by rounding errors. docs/performance.md contains
-/// the differences of the other formats. Parameters, their gradients and saved files do not change.
-/// The copies are no longer used after a training step, or if the weights change or are moved:
-/// call the function again.
+/// Linear layers that are called through `apply_linear` use the copies, as in all modules of this
+/// library. (Exceptions: the router of MixtureOfExperts, and the joint weight `qkv` in
+/// cross-attention.) In your own modules, write `apply_linear(x, fc)` instead of
+/// `fc(x)`.
+///
+/// The copies need memory in addition to the weights: as much as the weights (`packed`), or 1/2
+/// (`bf16`), 1/4 (`int8`) or 1/6 (`int4`) of float32 weights. Parameters, clones and saved files do
+/// not change. A forward pass with gradients enabled ends the use of the copies, and so do changes
+/// of the weights: create a torch::NoGradGuard before each forward pass. (`generate` does so.) No
+/// other thread may use the module during the call.
 ///
 ///     prepare_for_inference(*model, WeightFormat::int8);
 ///     auto sequence = generate(model, {5, 7}, {.max_new_tokens = 64});
-ATTEND_API void prepare_for_inference(torch::nn::Module& module,
-                                      WeightFormat format = WeightFormat::original);
+ATTEND_API int64_t prepare_for_inference(torch::nn::Module& module,
+                                         WeightFormat format = WeightFormat::packed);
 
 }  // namespace attend

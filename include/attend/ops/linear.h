@@ -8,27 +8,31 @@
 
 namespace attend {
 
-/// Format of the copies of weights that `prepare_weight` makes for inference.
+/// Format of the copy of a weight that `prepare_weight` makes for inference. `bf16`, `int8` and
+/// `int4` are weight-only quantization: inputs and outputs of the product are rounded to bfloat16,
+/// and all other computations keep their dtype.
 enum class WeightFormat {
-  original,  ///< the dtype of the weight; only the order of the elements in memory is different
-  bf16,      ///< bfloat16: half the memory of float32
-  int8,      ///< 8 bits per element, and a scale for each row (output feature)
-  int4,      ///< 4 bits per element, and a scale for each group of 32 elements of a row
+  packed,  ///< the dtype of the weight, in oneDNN's blocked memory format; exact up to rounding
+  bf16,    ///< bfloat16 in oneDNN's blocked memory format
+  int8,    ///< 8 bits per element, symmetric, one scale per output channel
+  int4,    ///< 4 bits per element, asymmetric, group size 32: a scale and an offset per group
 };
 
 template <>
 struct EnumNames<WeightFormat> {
-  static constexpr std::array<std::string_view, 4> names{"original", "bf16", "int8", "int4"};
+  static constexpr std::array<std::string_view, 4> names{"packed", "bf16", "int8", "int4"};
 };
 
 /// Returns `x` W^T + `bias`, as `torch::linear` does: `x` (..., K), `weight` W (N, K), `bias` (N)
 /// or undefined; the result is (..., N). Throws c10::Error if the shapes do not match.
 ///
-/// Without gradients, on a CPU and in float32, the product is computed by the library that is
-/// fastest for its size: MKL or oneDNN. Their results differ by rounding errors. If
-/// `prepare_weight` was called for the weight, its copy is used. In all other cases (gradients,
-/// autocast, traces, other devices and dtypes), `apply_linear` calls `torch::linear`. If the
-/// environment variable ATTEND_FAST is 0, it always does.
+/// If no gradients are computed, the following products on a CPU use other kernels than
+/// `torch::linear`. Their results differ by rounding errors.
+/// - Products with a weight for which `prepare_weight` was called use its copy.
+/// - On AMD processors with AVX2, large products in float32 use oneDNN instead of MKL.
+///
+/// Under autocast, in traces, while a `TorchLinearGuard` exists, on other devices and if the
+/// environment variable ATTEND_FAST is 0, this function always calls `torch::linear`.
 ///
 ///     auto y = apply_linear(x, feed_forward->up);  // (B, T, K) -> (B, T, N)
 ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
@@ -39,21 +43,36 @@ inline torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linea
   return apply_linear(x, layer->weight, layer->bias);
 }
 
-/// Makes a copy of `weight` (N, K) in a format with which `apply_linear` computes products with few
-/// rows faster. The copy belongs to `weight`, is deleted with it, and replaces an earlier copy.
-/// Products with `WeightFormat::int8` and `int4` that have more than 8 rows use `weight` itself,
-/// since a copy in these formats does not make them faster.
+/// While a guard exists, `apply_linear` calls `torch::linear` on the thread that created the guard.
+/// The exporters create one, because the exported programs do.
 ///
-/// `apply_linear` stops using the copy if `weight` changes in place or is moved, and after a call
-/// that computes gradients of `weight`: call `prepare_weight` again after training. Changes through
-/// `weight.data()` are not noticed otherwise.
+///     const TorchLinearGuard guard;
+class ATTEND_API TorchLinearGuard {
+ public:
+  TorchLinearGuard();
+  ~TorchLinearGuard();
+  TorchLinearGuard(const TorchLinearGuard&) = delete;
+  TorchLinearGuard& operator=(const TorchLinearGuard&) = delete;
+};
+
+/// Makes a copy of `weight` (N, K) with which `apply_linear` computes products with few rows
+/// faster, and deletes an earlier copy. The copy is kept in addition to the weight and is deleted
+/// with it. `apply_linear` uses the weight itself where a copy is not faster: for one row
+/// (`packed`), or for more than 8 rows (`int8` and `int4`). Returns false if there is no copy,
+/// because the format is not supported for the weight or would not be faster.
 ///
-/// Does nothing if a copy would not make products faster, or if the format is not supported for the
-/// weight. The weight must have at least 131,072 elements, be on a CPU, and have the dtype float32
-/// or, for `original`, bfloat16. `int8` and `int4` require that K is a multiple of 32. `original`
-/// and `bf16` require a processor with AVX-512. Also does nothing if ATTEND_FAST is 0.
+/// The weight must have at least 131,072 elements, be on a CPU, and have the dtype float32 or, for
+/// `packed`, bfloat16. `int8` and `int4` require that K is a multiple of 32. `packed` requires a
+/// processor with AVX-512, `bf16` one with AVX-512 BF16. LibTorch must be built with oneDNN, and
+/// ATTEND_FAST must not be 0.
+///
+/// `apply_linear` stops using the copy if the weight changes in place or is moved, and after any
+/// call with gradients enabled for the weight: create a torch::NoGradGuard before each forward
+/// pass, and call `prepare_weight` again after training. Other changes through `weight.data()` are
+/// not noticed. Weights that were created in
+/// inference mode are not supported. No other thread may use the weight during the call.
 ///
 ///     prepare_weight(feed_forward->up->weight, WeightFormat::int8);
-ATTEND_API void prepare_weight(const torch::Tensor& weight, WeightFormat format);
+ATTEND_API bool prepare_weight(const torch::Tensor& weight, WeightFormat format);
 
 }  // namespace attend
