@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import subprocess
 import tempfile
 import unittest
@@ -17,6 +18,14 @@ def attend(*arguments, given=None, environment=None, **options):
     """Runs the command. `given`: standard input; `environment`: additional variables."""
     return subprocess.run(command(*arguments), input=given, capture_output=True, encoding="utf-8",
                           timeout=300, env={**os.environ, **(environment or {})}, **options)
+
+
+def expect_names(test, message, *parts):
+    """Expects that the message contains each part, not only inside of a longer word or number. Pass the names,
+    values, files and flags that the message must contain, not words of its sentences, so that an edit of a
+    sentence breaks no test."""
+    for part in parts:
+        test.assertRegex(message, rf"(?<!\w){re.escape(str(part))}(?!\w)")
 
 
 class CommandTest(unittest.TestCase):
