@@ -159,6 +159,17 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
   return flags.over(train::RunDirectory::open(arguments.resume).recipe());
 }
 
+/// Returns a line for a failure of training with --overwrite.
+std::string where_old_run_is(const fs::path& directory) {
+  const auto replaced = directory / train::RunFiles::replaced;
+  if (train::RunDirectory::exists(replaced))
+    return fmt::format("attend: {} contains the run that was to be overwritten\n",
+                       replaced.string());
+  if (train::RunDirectory::exists(directory))
+    return fmt::format("attend: {} was not overwritten\n", directory.string());
+  return {};
+}
+
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   ignore_write_signals();  // a closed pipe must not end the run
   auto recipe = recipe_for(arguments, flags);
@@ -172,7 +183,12 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
     return Training(train::RecipeRun::resume(arguments.resume, recipe)).run();
   }
   const auto directory = arguments.out.empty() ? unused_directory(recipe) : fs::path(arguments.out);
-  Training(train::RecipeRun::begin(directory, recipe, arguments.overwrite)).run();
+  try {
+    Training(train::RecipeRun::begin(directory, recipe, arguments.overwrite)).run();
+  } catch (...) {
+    if (arguments.overwrite) write_error(where_old_run_is(directory));
+    throw;
+  }
 }
 
 }  // namespace

@@ -45,14 +45,15 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
     if (auto found = run.latest_checkpoint()) {
       return {std::move(found->checkpoint.weights), found->path};
     }
-    throw InputError(fmt::format("{}: no checkpoint has been saved yet", directory));
+    throw InputError(fmt::format("{}: no checkpoint has been saved yet{}", directory,
+                                 replaced_clause(run.path())));
   }
   const auto file = run.file(RunFiles::model);
   if (!fs::exists(file) && !fs::exists(run.file(RunFiles::summary))) {
     throw InputError(
         fmt::format("{}: no best weights: the run has no evaluation with a finite validation loss "
-                    "yet; resume the run, or load Weights::last",
-                    directory));
+                    "yet; resume the run, or load Weights::last{}",
+                    directory, replaced_clause(run.path())));
   }
   auto content = load_safetensors(file);
   const auto checksum = content.metadata.find(kWeightsChecksum);
@@ -74,9 +75,10 @@ RunDirectory& RunDirectory::operator=(RunDirectory&&) noexcept = default;
 
 RunDirectory RunDirectory::open(const fs::path& path) {
   if (!exists(path)) {
-    throw InputError(
-        fmt::format("{}: not a run directory: it has no {}", path.string(), RunFiles::recipe));
+    throw InputError(fmt::format("{}: not a run directory: it has no {}{}", path.string(),
+                                 RunFiles::recipe, replaced_clause(path)));
   }
+  undo_interrupted_overwrite(path);
   return {path, nullptr};
 }
 
@@ -91,7 +93,8 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
   RunDirectory run(path, std::make_unique<RunLock>(path));
   // The directory is checked again, since another process may have created a run between the first
   // check and the lock.
-  if (must_be_replaced(path, overwrite)) move_old_run(path);
+  if (must_be_replaced(path, overwrite))
+    run.overwrite_guard_ = std::make_unique<OverwriteGuard>(path);
   remove_temporary_files(path);
   replace_file(run.file(RunFiles::data), to_json(content.record));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
@@ -214,7 +217,7 @@ void RunDirectory::finish(const std::string& task, ConstModuleRef module,
   if (const auto accuracy = best.accuracy()) summary["val_accuracy"] = *accuracy;
   if (state.skipped_steps > 0) summary["skipped_steps"] = state.skipped_steps;
   replace_file(file(RunFiles::summary), summary.dump(2) + "\n");
-  fs::remove_all(file(RunFiles::replaced));
+  delete_replaced(path_);
 }
 
 }  // namespace attend::train

@@ -4,6 +4,7 @@
 #include "attend/input_error.h"
 #include "attend/io/subword_tokenizer.h"
 #include "attend/io/tokenizers.h"
+#include "attend/train/checkpoint_store.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/run_directory.h"
 #include "train/run_lock.h"
@@ -12,6 +13,8 @@
 
 #include <algorithm>
 #include <array>
+#include <ranges>
+#include <utility>
 #include <vector>
 
 namespace attend::train {
@@ -19,17 +22,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of a finished run, in the order in which `move_old_run` moves them to the subfolder
-/// `replaced`. The recipe is moved near the end, since a directory without a recipe is not a run.
-/// The summary is moved last: if `replaced` contains a summary, all files have been moved.
+/// The files of a run, in the order in which `OverwriteGuard` moves them to the subfolder
+/// `replaced`. The recipe is moved last: if `replaced` contains a recipe, all files have been
+/// moved.
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
     EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
-    kSubwordFile,           RunFiles::data,         RunFiles::recipe,  RunFiles::summary};
+    kSubwordFile,           RunFiles::data,         RunFiles::summary, RunFiles::recipe};
+
+/// The name of the folder `replaced` while it is deleted.
+constexpr const char* kDeleted = "replaced.tmp";
 
 /// True if `file` is a temporary copy of a run's file, left by a killed process.
 bool is_temporary_file(const fs::path& file) {
   const auto name = file.filename().string();
+  if (name == kDeleted) return true;
   return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
            return name.starts_with(fmt::format("{}.", whole));
          });
@@ -45,31 +52,110 @@ bool is_taken(const fs::path& directory) {
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename();
     if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != kSubwordFile && name != RunFiles::replaced && !is_temporary_file(name)) {
+        name != kSubwordFile && !is_temporary_file(name)) {
       return true;
     }
   }
   return false;
 }
 
-/// Throws InputError if a directory is not a run. A directory with a recipe in `replaced` is a run,
-/// too: an earlier `move_old_run` was interrupted after it had moved the recipe.
+/// True if a run can be evaluated or resumed.
+bool has_results(const fs::path& directory) {
+  return fs::exists(directory / RunFiles::model) ||
+         !CheckpointStore(directory / RunFiles::checkpoints).latest().empty();
+}
+
+/// A folder `replaced` without a recipe is what an interrupted move leaves.
+bool replaced_is_complete(const fs::path& directory) {
+  return RunDirectory::exists(directory / RunFiles::replaced);
+}
+
+/// Throws InputError if a directory contains no run, neither itself nor in `replaced`.
 void check_is_run(const fs::path& directory) {
-  if (RunDirectory::exists(directory) || RunDirectory::exists(directory / RunFiles::replaced))
-    return;
+  if (RunDirectory::exists(directory) || replaced_is_complete(directory)) return;
   throw InputError(fmt::format(
       "{} cannot be overwritten: not a run directory, it has no {}; choose another directory",
       directory.string(), RunFiles::recipe));
 }
 
+void delete_run(const fs::path& directory) {
+  for (const auto* name : kFilesOfRun) fs::remove_all(directory / name);
+}
+
+/// Moves the files of a run, those that exist.
+template <typename Names>
+void move_files(const fs::path& from, const fs::path& to, const Names& names) {
+  for (const auto* name : names) {
+    if (fs::exists(from / name)) fs::rename(from / name, to / name);
+  }
+}
+
+/// Moves the files in `replaced` back, the recipe first.
+void restore_replaced(const fs::path& directory) {
+  const auto replaced = directory / RunFiles::replaced;
+  move_files(replaced, directory, kFilesOfRun | std::views::reverse);
+  std::error_code not_empty;
+  fs::remove(replaced, not_empty);
+}
+
 }  // namespace
+
+OverwriteGuard::OverwriteGuard(fs::path directory) : directory_(std::move(directory)) {
+  check_is_run(directory_);
+  const auto replaced = directory_ / RunFiles::replaced;
+  // A finished run deletes `replaced`, but may have been killed before.
+  if (fs::exists(directory_ / RunFiles::summary) && replaced_is_complete(directory_))
+    delete_replaced(directory_);
+  if (!replaced_is_complete(directory_)) restore_replaced(directory_);  // if a move was interrupted
+  if (replaced_is_complete(directory_) || !has_results(directory_)) {
+    delete_run(directory_);
+    return;
+  }
+  try {
+    fs::create_directory(replaced);
+    move_files(directory_, replaced, kFilesOfRun);
+  } catch (...) {
+    restore_replaced(directory_);
+    throw;
+  }
+}
+
+OverwriteGuard::~OverwriteGuard() {
+  try {
+    if (!replaced_is_complete(directory_) || has_results(directory_)) return;
+    delete_run(directory_);
+    restore_replaced(directory_);
+  } catch (...) {  // the files remain in `replaced`, which the messages name
+  }
+}
+
+void undo_interrupted_overwrite(const fs::path& directory) {
+  if (!fs::exists(directory / RunFiles::replaced) || replaced_is_complete(directory)) return;
+  const RunLock lock(directory);
+  restore_replaced(directory);
+}
+
+void delete_replaced(const fs::path& directory) {
+  const auto replaced = directory / RunFiles::replaced;
+  if (!fs::exists(replaced)) return;
+  fs::remove_all(directory / kDeleted);
+  fs::rename(replaced, directory / kDeleted);
+  fs::remove_all(directory / kDeleted);
+}
+
+std::string replaced_clause(const fs::path& directory) {
+  const auto replaced = directory / RunFiles::replaced;
+  std::error_code missing;
+  if (!fs::exists(replaced, missing)) return {};
+  return fmt::format("; {} contains the run that was to be overwritten", replaced.string());
+}
 
 void remove_temporary_files(const fs::path& directory) {
   std::vector<fs::path> files;
   for (const auto& entry : fs::directory_iterator(directory)) {
     if (is_temporary_file(entry.path())) files.push_back(entry.path());
   }
-  for (const auto& file : files) fs::remove(file);
+  for (const auto& file : files) fs::remove_all(file);
 }
 
 bool must_be_replaced(const fs::path& directory, bool overwrite) {
@@ -77,8 +163,8 @@ bool must_be_replaced(const fs::path& directory, bool overwrite) {
   if (overwrite) return true;
   throw InputError(
       fmt::format("{} exists and is not empty: choose another directory, or overwrite it (flag "
-                  "--overwrite, argument `overwrite`)",
-                  directory.string()));
+                  "--overwrite, argument `overwrite`){}",
+                  directory.string(), replaced_clause(directory)));
 }
 
 void check_can_create(const fs::path& directory, bool overwrite) {
@@ -86,28 +172,6 @@ void check_can_create(const fs::path& directory, bool overwrite) {
   check_is_run(directory);
   if (fs::exists(directory / RunLock::kFile))
     RunLock{directory};  // throws if another process has the lock
-}
-
-void move_old_run(const fs::path& directory) {
-  const auto replaced = directory / RunFiles::replaced;
-  check_is_run(directory);
-  // A finished run is moved to `replaced`. If `replaced` contains files but no summary, an earlier
-  // call was interrupted: these files belong to the same run and are kept. An unfinished run is
-  // deleted. `replaced` does not change then, because it may contain a finished run.
-  const bool finished = fs::exists(directory / RunFiles::summary);
-  if (finished) {
-    if (fs::exists(replaced / RunFiles::summary)) fs::remove_all(replaced);
-    fs::create_directories(replaced);
-  }
-  for (const auto* name : kFilesOfRun) {
-    if (!fs::exists(directory / name)) continue;
-    if (finished) {
-      fs::remove_all(replaced / name);
-      fs::rename(directory / name, replaced / name);
-    } else {
-      fs::remove_all(directory / name);
-    }
-  }
 }
 
 bool is_file_of_run(const std::string& name) {

@@ -125,7 +125,7 @@ class Replacing(RunsTest):
     def test_interrupted_while_moving_the_old_run(self):
         order = ["checkpoint", "tensorboard", "metrics.jsonl", "embeddings.tsv", "metadata.tsv",
                  "projector_config.pbtxt", "model.safetensors", "tokenizer.json", "data.json",
-                 "recipe.toml", "summary.json"]
+                 "summary.json", "recipe.toml"]
         for moved in (1, 7, 10, 11):
             shutil.rmtree(self.run_directory)
             for name, content in self.old.items():

@@ -11,7 +11,7 @@ import signal
 import subprocess
 import unittest
 
-from attend_command import ATTEND
+from attend_command import ATTEND, attend, expect_names
 from small_runs import RunsTest, files_of
 
 
@@ -63,6 +63,50 @@ class FilesThatCannotBeWritten(RunsTest):
         self.train("--out", run, *self.SETTING, "--max-steps", 20)
         self.fails_without_space(run, preexec_fn=with_small_files)
         self.resumes(run)
+
+    def overwrites_without_space(self, run, **options):
+        """Expects that overwriting `run` fails without a loss, at each point at which files are written."""
+        before = files_of(run)
+        result = attend("train", "--out", run, "--overwrite", "--seed", 2, *self.SETTING, **options)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        expect_names(self, result.stderr, run)
+        self.assertTrue(files_of(run) == before, sorted(files_of(run)))
+        self.assertFalse((run / "replaced").exists())
+        self.assertEqual(attend("eval", run).returncode, 0)
+
+    def test_a_full_disk_while_overwriting(self):
+        run = self.folder / "run"
+        self.train("--out", run, *self.SETTING, "--max-steps", 20)
+        for size in (0, 1000, 40000):  # data.json, recipe.toml, or the first checkpoint cannot be written
+            def with_small_files():
+                resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+            with self.subTest(size=size):
+                self.overwrites_without_space(run, preexec_fn=with_small_files)
+
+    def test_a_run_that_a_kill_left_in_replaced(self):
+        run = self.folder / "run"
+        replaced = run / "replaced"
+        self.train("--out", run, *self.SETTING, "--max-steps", 20)
+        before = files_of(run)
+        replaced.mkdir()
+        for file in run.iterdir():
+            if file.name not in ("replaced", ".lock"):
+                file.rename(replaced / file.name)
+        for arguments in (["eval", run], ["generate", run, "--prompt", "x"], ["inspect", run],
+                          ["export", run, "-o", self.folder / "x.pt"], ["train", "--resume", run],
+                          ["train", "--out", run, *self.SETTING]):
+            result = attend(*arguments)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            expect_names(self, result.stderr, run, replaced)
+        self.assertEqual(attend("eval", replaced).returncode, 0)
+        result = attend("train", "--out", run, "--overwrite", *self.SETTING, "--max-steps", 20, "--lr", 10,
+                        "--max-grad-norm", 0, "--optimizer", "muon", "--weight-decay", 10)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        expect_names(self, result.stderr, run)
+        self.assertIn(before, [files_of(run), files_of(replaced)])
+        self.train("--out", run, "--overwrite", *self.SETTING, "--max-steps", 20)
+        self.assertFalse(replaced.exists())
 
     def test_a_directory_that_is_read_only(self):
         run = self.folder / "run"

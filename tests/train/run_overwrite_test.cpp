@@ -9,6 +9,9 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include <functional>
+#include <map>
+
 namespace attend::train {
 namespace {
 
@@ -96,14 +99,104 @@ TEST_F(OverwrittenRun, RejectsADirectoryWithoutRecipe) {
   }
 }
 
-TEST_F(OverwrittenRun, MayBeCreatedAgainAfterAKillInCreate) {
+/// Returns {relative path: content} of all files except the lock file.
+std::map<std::string, std::string> files_in(const fs::path& directory) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(directory)) {
+    if (!entry.is_regular_file() || entry.path().filename() == RunLock::kFile) continue;
+    files[entry.path().lexically_relative(directory).string()] = read_bytes(entry.path());
+  }
+  return files;
+}
+
+TEST_F(OverwrittenRun, IsRestoredIfTheNewRunSavesNothing) {
+  for (const bool finished : {false, true}) {
+    create(recipe_, true);
+    train_for(4);
+    if (finished) finish();
+    const auto before = files_in(path_);
+    auto other = recipe_;
+    other.training.seed = 7;
+    create(other, true);
+    EXPECT_EQ(RunDirectory::open(path_).recipe().training.seed, 7);
+    run_.reset();
+    EXPECT_EQ(files_in(path_), before);
+    EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
+  }
+}
+
+TEST_F(OverwrittenRun, IsRestoredIfTheNewRunCannotBeCreated) {
   train_for(4);
   finish();
-  create(recipe_, true);
+  const auto before = files_in(path_);
+  auto content = run_content(recipe_, *task_);
+  content.files["missing/file"] = "cannot be written: there is no such folder";
   run_.reset();
-  fs::remove(path_ / RunFiles::recipe);  // create() writes the recipe last
-  create(recipe_, false);
-  EXPECT_NO_THROW(RunDirectory::open(path_).recipe());
+  EXPECT_THROW(RunDirectory::create(path_, content, true), std::exception);
+  EXPECT_EQ(files_in(path_), before);
+}
+
+TEST_F(OverwrittenRun, WithoutFinishIsAlsoKept) {
+  train_for(4);
+  const auto model = read_bytes(path_ / RunFiles::model);
+  create(recipe_, true);
+  train_for(3);
+  run_.reset();
+  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), model);
+}
+
+// A kill leaves the directory as it is at any time, here after the new recipe is deleted again.
+TEST_F(OverwrittenRun, IsNotOverwrittenUnaskedAfterAKillInCreate) {
+  train_for(4);
+  finish();
+  const auto before = files_in(path_);
+  run_.reset();
+  const auto replaced = path_ / RunFiles::replaced;
+  fs::create_directory(replaced);
+  for (const auto& name : names_in(path_)) {
+    if (name != RunLock::kFile && name != RunFiles::replaced)
+      fs::rename(path_ / name, replaced / name);
+  }
+  for (const auto& refused : std::vector<std::function<void()>>{
+           [&] { create(recipe_, false); }, [&] { RunDirectory::open(path_); },
+           [&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); }}) {
+    EXPECT_THAT(refused, throws_naming<InputError>(path_.string(), replaced.string()));
+  }
+  EXPECT_NO_THROW(RunDirectory::open(replaced).load());
+  create(recipe_, true);
+  EXPECT_EQ(files_in(replaced), before);
+  for (const auto weights : {Weights::best, Weights::last}) {
+    EXPECT_THAT([&] { RunDirectory::open(path_).load(weights); },
+                throws_naming<InputError>(path_.string(), replaced.string()));
+  }
+}
+
+TEST_F(OverwrittenRun, IsCompleteAgainAfterAKillWhileItIsMoved) {
+  train_for(4);
+  finish();
+  const auto before = files_in(path_);
+  run_.reset();
+  const auto replaced = path_ / RunFiles::replaced;
+  for (const auto* name : {RunFiles::model, RunFiles::summary}) {
+    fs::create_directory(replaced);
+    fs::rename(path_ / name, replaced / name);
+    {
+      const RunLock other_process(path_);
+      EXPECT_THAT([&] { RunDirectory::open(path_); }, throws_naming<InputError>(path_.string()));
+    }
+    EXPECT_NO_THROW(RunDirectory::open(path_).load());
+    EXPECT_EQ(files_in(path_), before);
+  }
+}
+
+TEST_F(OverwrittenRun, IsNoLongerNamedReplacedWhileItIsDeleted) {
+  train_for(4);
+  finish();
+  run_.reset();
+  fs::create_directory(path_ / "replaced.tmp");  // left by a process killed in finish()
+  replace_file(path_ / "replaced.tmp" / RunFiles::model, "old");
+  create(recipe_, true);
+  EXPECT_FALSE(fs::exists(path_ / "replaced.tmp"));
   EXPECT_NO_THROW(RunDirectory::open(path_ / RunFiles::replaced).load());
 }
 

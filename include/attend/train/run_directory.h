@@ -16,6 +16,7 @@
 
 namespace attend::train {
 
+class OverwriteGuard;
 class RunLock;
 struct RunContent;
 
@@ -31,7 +32,7 @@ struct RunFiles {
   static constexpr const char* checkpoints = "checkpoint";   ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
   static constexpr const char* replaced =
-      "replaced";  ///< folder: the finished run that the new run overwrites;
+      "replaced";  ///< folder: the run that the new run overwrites;
                    ///< deleted when the new run is finished
 };
 
@@ -47,9 +48,12 @@ class ATTEND_API RunDirectory {
   static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to the
   /// directory, or if the directory is not empty. With `overwrite`, the directory may contain a
-  /// run. The files of a finished run are moved to the folder `replaced`, which `finish` deletes.
-  /// The files of an unfinished run are deleted. Files that do not belong to a run are not changed.
-  /// A directory without recipe.toml is not a run and is never overwritten.
+  /// run. Its files are moved to the folder `replaced`, which `finish` deletes. If the result of
+  /// this function is destroyed before the new run has saved weights or a checkpoint, the files are
+  /// moved back. The files of a run without weights and checkpoints are deleted, and so are the
+  /// files of an unfinished run that has a folder `replaced`: this folder is kept. Files that do
+  /// not belong to a run are not changed. A directory without recipe.toml is not a run and is never
+  /// overwritten.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
   /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
@@ -115,6 +119,7 @@ class ATTEND_API RunDirectory {
 
   std::filesystem::path path_;
   std::unique_ptr<RunLock> lock_;
+  std::unique_ptr<OverwriteGuard> overwrite_guard_;  // destroyed before the lock
 };
 
 }  // namespace attend::train
