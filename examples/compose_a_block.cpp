@@ -14,7 +14,7 @@
 namespace {
 
 /// A hook that multiplies the queries of each head by a learned factor.
-class TemperatureImpl : public torch::nn::Cloneable<TemperatureImpl>, public attend::AttentionHook {
+class TemperatureImpl : public attend::Cloneable<TemperatureImpl>, public attend::AttentionHook {
  public:
   explicit TemperatureImpl(int64_t num_heads) : num_heads(num_heads) { reset(); }
   void reset() override { weight = register_parameter("weight", torch::ones({num_heads, 1, 1})); }

@@ -15,6 +15,7 @@
 #include "attend/nn/attention_sinks.h"
 #include "attend/nn/branch_scale.h"
 #include "attend/nn/checkpoint.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/constant.h"
 #include "attend/nn/decoder_block.h"
 #include "attend/nn/encoder_decoder.h"

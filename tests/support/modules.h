@@ -32,6 +32,33 @@ inline std::string printed(const torch::nn::Module& module) {
   return stream.str();
 }
 
+/// Checks that clones have the training mode and requires_grad of `module`, of a frozen eval
+/// module, and of a module in which every second submodule and parameter differs.
+inline void expect_clones_keep_training_flags(const torch::nn::Module& module) {
+  const auto expect_same = [](const torch::nn::Module& original) {
+    const auto copy = original.clone();
+    const auto parts = copy->named_modules();
+    const auto parameters = copy->named_parameters();
+    for (const auto& part : original.named_modules()) {
+      EXPECT_EQ(parts[part.key()]->is_training(), part.value()->is_training()) << part.key();
+    }
+    for (const auto& parameter : original.named_parameters()) {
+      EXPECT_EQ(parameters[parameter.key()].requires_grad(), parameter.value().requires_grad())
+          << parameter.key();
+    }
+  };
+  expect_same(module);
+  const auto changed = module.clone();
+  changed->eval();
+  for (auto& parameter : changed->parameters()) parameter.requires_grad_(false);
+  expect_same(*changed);
+  bool every_second = false;
+  for (const auto& part : changed->modules()) part->train(every_second = !every_second);
+  for (auto& parameter : changed->parameters())
+    parameter.requires_grad_(every_second = !every_second);
+  expect_same(*changed);
+}
+
 /// Checks that a clone computes the same as `module` and shares no parameters with it. Then saves
 /// `module` with torch::save, loads it into `fresh` with torch::load, and checks that `fresh`
 /// computes the same. `fresh` must have the same options as `module`, but other parameters. `run`
@@ -39,6 +66,7 @@ inline std::string printed(const torch::nn::Module& module) {
 template <typename Holder, typename Run>
 void expect_clone_and_save_load_work(const Holder& module, Holder fresh, const Run& run) {
   const torch::NoGradGuard no_grad;
+  expect_clones_keep_training_flags(*module);
   const auto expected = run(module);
   using Impl = typename Holder::ContainedType;
   const Holder copy(std::dynamic_pointer_cast<Impl>(module->clone()));

@@ -3,10 +3,10 @@
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
@@ -40,7 +40,7 @@ struct LanguageModelConfig {
 ///
 ///     LanguageModel model(LanguageModelConfig{.vocab_size = 65});
 ///     auto logits = model(tokens);  // (B, T) -> (B, T, 65)
-class ATTEND_API LanguageModelImpl : public torch::nn::Cloneable<LanguageModelImpl> {
+class ATTEND_API LanguageModelImpl : public Cloneable<LanguageModelImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.

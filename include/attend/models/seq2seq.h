@@ -3,11 +3,11 @@
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/token_embedding.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
@@ -40,7 +40,7 @@ struct Seq2SeqConfig {
 ///
 ///     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30});
 ///     auto logits = model(source, target);  // (B, S), (B, T) -> (B, T, 30)
-class ATTEND_API Seq2SeqImpl : public torch::nn::Cloneable<Seq2SeqImpl> {
+class ATTEND_API Seq2SeqImpl : public Cloneable<Seq2SeqImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.

@@ -3,9 +3,9 @@
 #include "attend/api.h"
 #include "attend/models/stack_config.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/token_embedding.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
@@ -43,7 +43,7 @@ struct SequenceClassifierConfig {
 ///
 ///     SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 65, .num_classes = 2});
 ///     auto logits = model(tokens, tokens != kPad);  // (B, T) -> (B, 2)
-class ATTEND_API SequenceClassifierImpl : public torch::nn::Cloneable<SequenceClassifierImpl> {
+class ATTEND_API SequenceClassifierImpl : public Cloneable<SequenceClassifierImpl> {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.

@@ -2,9 +2,9 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/constant.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -18,9 +18,7 @@ namespace attend {
 /// be compared.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(alibi());
-class ATTEND_API AlibiImpl : public torch::nn::Cloneable<AlibiImpl>,
-                             public AttentionHook,
-                             public OffsetBias {
+class ATTEND_API AlibiImpl : public Cloneable<AlibiImpl>, public AttentionHook, public OffsetBias {
  public:
   /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AlibiImpl(int64_t num_heads);

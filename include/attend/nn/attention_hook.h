@@ -117,7 +117,7 @@ inline torch::Tensor query_positions(const AttentionContext& context) {
 /// Base class of optional features of `MultiheadAttention`, such as position encodings, query-key
 /// norms and gates. A hook is a module with methods that are called at three points of the forward
 /// pass. The hooks of an attention module are called in the order in which they were added.
-/// Subclasses override the methods that they need and also derive from `torch::nn::Cloneable`.
+/// Subclasses override the methods that they need and also derive from `Cloneable`.
 class ATTEND_API AttentionHook {
  public:
   virtual ~AttentionHook() = default;
@@ -143,7 +143,7 @@ class ATTEND_API AttentionHook {
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary()).add(output_gate());
 struct AttentionHookFactory {
-  std::string name;  ///< name of the submodule, e.g. `rotary`
+  std::string name;  ///< name of the submodule, e.g. `rotary`; must not be empty or contain a dot
   /// Returns a new module that is also an `AttentionHook`.
   std::function<std::shared_ptr<torch::nn::Module>(const AttentionDims&)> make;
 };

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -16,8 +16,7 @@ namespace attend {
 /// State dict: `logits` (H).
 ///
 ///     MultiheadAttentionOptions(64, 4).add(attention_sinks());
-class ATTEND_API AttentionSinksImpl : public torch::nn::Cloneable<AttentionSinksImpl>,
-                                      public AttentionHook {
+class ATTEND_API AttentionSinksImpl : public Cloneable<AttentionSinksImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `num_heads` is not positive.
   explicit AttentionSinksImpl(int64_t num_heads);

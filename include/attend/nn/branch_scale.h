@@ -2,9 +2,9 @@
 
 #include "attend/api.h"
 #include "attend/arg.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/module_factory.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -27,7 +27,7 @@ struct LayerScaleOptions {
 ///
 ///     LayerScale scale(64);
 ///     auto y = scale(branch);  // (..., 64) -> (..., 64)
-class ATTEND_API LayerScaleImpl : public torch::nn::Cloneable<LayerScaleImpl> {
+class ATTEND_API LayerScaleImpl : public Cloneable<LayerScaleImpl> {
  public:
   /// Throws c10::ValueError if the width is not positive or `init` is not finite.
   explicit LayerScaleImpl(const LayerScaleOptions& options);
@@ -51,7 +51,7 @@ TORCH_MODULE(LayerScale);
 ///
 ///     ReZero scale;
 ///     auto y = scale(branch);  // any shape; initially zeros
-class ATTEND_API ReZeroImpl : public torch::nn::Cloneable<ReZeroImpl> {
+class ATTEND_API ReZeroImpl : public Cloneable<ReZeroImpl> {
  public:
   /// Initializes the weight to 0.
   ReZeroImpl();
@@ -70,7 +70,7 @@ TORCH_MODULE(ReZero);
 ///
 ///     ConstantScale scale(0.5);
 ///     auto y = scale(branch);  // any shape
-class ATTEND_API ConstantScaleImpl : public torch::nn::Cloneable<ConstantScaleImpl> {
+class ATTEND_API ConstantScaleImpl : public Cloneable<ConstantScaleImpl> {
  public:
   /// `factor`: the constant. Throws c10::ValueError if `factor` is not finite.
   explicit ConstantScaleImpl(double factor);

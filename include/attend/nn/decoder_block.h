@@ -3,13 +3,13 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
@@ -70,7 +70,7 @@ struct DecoderBlockOptions {
 ///
 ///     DecoderBlock block(DecoderBlockOptions(64, 4));
 ///     auto y = block(x, memory, {.causal = true}, {.key_mask = memory_key_mask});
-class ATTEND_API DecoderBlockImpl : public torch::nn::Cloneable<DecoderBlockImpl> {
+class ATTEND_API DecoderBlockImpl : public Cloneable<DecoderBlockImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid or contradict each other.
   explicit DecoderBlockImpl(const DecoderBlockOptions& options);

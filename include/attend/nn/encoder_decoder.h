@@ -3,10 +3,10 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
@@ -35,7 +35,7 @@ struct EncoderDecoderOptions {
 ///
 ///     EncoderDecoder transformer(options);
 ///     auto y = transformer(source, target, {}, {.causal = true});  // (B, T, E)
-class ATTEND_API EncoderDecoderImpl : public torch::nn::Cloneable<EncoderDecoderImpl> {
+class ATTEND_API EncoderDecoderImpl : public Cloneable<EncoderDecoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
   explicit EncoderDecoderImpl(const EncoderDecoderOptions& options);

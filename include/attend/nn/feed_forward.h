@@ -2,9 +2,9 @@
 
 #include "attend/api.h"
 #include "attend/arg.h"
+#include "attend/nn/cloneable.h"
 #include "attend/ops/activation.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
@@ -51,7 +51,7 @@ struct FeedForwardOptions {
 ///
 ///     FeedForward feed_forward(FeedForwardOptions(64));
 ///     auto y = feed_forward(x);  // (B, T, 64) -> (B, T, 64)
-class ATTEND_API FeedForwardImpl : public torch::nn::Cloneable<FeedForwardImpl> {
+class ATTEND_API FeedForwardImpl : public Cloneable<FeedForwardImpl> {
  public:
   /// Throws c10::ValueError if an option is out of range.
   explicit FeedForwardImpl(const FeedForwardOptions& options);

@@ -3,9 +3,9 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/module_ref.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/feed_forward.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
@@ -61,7 +61,7 @@ struct MixtureOfExpertsOptions {
 ///     MixtureOfExperts mixture(MixtureOfExpertsOptions(64, 8));
 ///     auto y = mixture(x);  // (B, T, 64) -> (B, T, 64)
 ///     auto loss = cross_entropy + 0.01 * mixture->aux_loss;
-class ATTEND_API MixtureOfExpertsImpl : public torch::nn::Cloneable<MixtureOfExpertsImpl> {
+class ATTEND_API MixtureOfExpertsImpl : public Cloneable<MixtureOfExpertsImpl> {
  public:
   /// Throws c10::ValueError if an option is out of range.
   explicit MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options);

@@ -4,9 +4,9 @@
 #include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 #include "attend/ops/attention.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
@@ -77,7 +77,7 @@ struct MultiheadAttentionOptions {
 ///     MultiheadAttention attention(MultiheadAttentionOptions(64, 4));
 ///     auto y = attention(x, {.causal = true}).output;  // (B, T, 64)
 ///     auto z = attention->cross(x, memory, memory).output;      // (B, T, 64)
-class ATTEND_API MultiheadAttentionImpl : public torch::nn::Cloneable<MultiheadAttentionImpl> {
+class ATTEND_API MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImpl> {
  public:
   /// Throws c10::ValueError if an option is out of range or contradicts another, c10::TypeError if
   /// a hook is not an `AttentionHook`.

@@ -2,9 +2,9 @@
 
 #include "attend/api.h"
 #include "attend/arg.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/module_factory.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 #include <optional>
@@ -33,7 +33,7 @@ struct LayerNormOptions {
 ///
 ///     LayerNorm norm(64);
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
-class ATTEND_API LayerNormImpl : public torch::nn::Cloneable<LayerNormImpl> {
+class ATTEND_API LayerNormImpl : public Cloneable<LayerNormImpl> {
  public:
   /// Throws c10::ValueError if the width is not positive, or if eps is negative or not finite.
   explicit LayerNormImpl(const LayerNormOptions& options);
@@ -72,7 +72,7 @@ struct RMSNormOptions {
 ///
 ///     RMSNorm norm(64);
 ///     auto y = norm(x);  // (..., 64) -> (..., 64)
-class ATTEND_API RMSNormImpl : public torch::nn::Cloneable<RMSNormImpl> {
+class ATTEND_API RMSNormImpl : public Cloneable<RMSNormImpl> {
  public:
   /// Throws c10::ValueError if the width is not positive, or if eps is negative or not finite.
   explicit RMSNormImpl(const RMSNormOptions& options);
@@ -97,7 +97,7 @@ TORCH_MODULE(RMSNorm);
 ///
 ///     L2Norm norm(16);
 ///     auto y = norm(x);  // (..., 16) -> (..., 16)
-class ATTEND_API L2NormImpl : public torch::nn::Cloneable<L2NormImpl> {
+class ATTEND_API L2NormImpl : public Cloneable<L2NormImpl> {
  public:
   /// Throws c10::ValueError if the width is not positive.
   explicit L2NormImpl(int64_t width);

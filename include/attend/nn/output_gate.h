@@ -3,8 +3,8 @@
 #include "attend/api.h"
 #include "attend/enum_names.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
@@ -29,8 +29,7 @@ struct EnumNames<GateWidth> {
 /// State dict: `projection`, a Linear without bias: (H, E) or, for `GateWidth::element`, (H*D, E).
 ///
 ///     MultiheadAttentionOptions(64, 4).add(output_gate());
-class ATTEND_API OutputGateImpl : public torch::nn::Cloneable<OutputGateImpl>,
-                                  public AttentionHook {
+class ATTEND_API OutputGateImpl : public Cloneable<OutputGateImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if a dimension is not positive.
   OutputGateImpl(const AttentionDims& dims, GateWidth width);

@@ -2,10 +2,10 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/norms.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
 
@@ -18,7 +18,7 @@ namespace attend {
 /// State dict: `query` and `key`, norms of width D, shared by all heads.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(qk_norm()).add(rotary());  // as in Qwen3
-class ATTEND_API QKNormImpl : public torch::nn::Cloneable<QKNormImpl>, public AttentionHook {
+class ATTEND_API QKNormImpl : public Cloneable<QKNormImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `head_dim` is not positive, if `norm` is empty, or if `norm` returns
   /// an empty module.

@@ -2,9 +2,9 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 #include "attend/ops/relative_buckets.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/pimpl.h>
 
@@ -27,7 +27,7 @@ using RelativeBiasOptions = RelativeBucketOptions;
 /// be compared.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(relative_bias()).scale(kUnscaled);
-class ATTEND_API RelativeBiasImpl : public torch::nn::Cloneable<RelativeBiasImpl>,
+class ATTEND_API RelativeBiasImpl : public Cloneable<RelativeBiasImpl>,
                                     public AttentionHook,
                                     public OffsetBias {
  public:

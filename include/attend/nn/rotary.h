@@ -2,10 +2,10 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/constant.h"
 #include "attend/ops/rotary.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 #include <vector>
@@ -23,7 +23,7 @@ namespace attend {
 ///
 ///     MultiheadAttentionOptions(64, 4).add(rotary());
 ///     MultiheadAttentionOptions(64, 4).add(rotary({.theta = 500000.0, .rotary_dim = 8}));
-class ATTEND_API RotaryImpl : public torch::nn::Cloneable<RotaryImpl>, public AttentionHook {
+class ATTEND_API RotaryImpl : public Cloneable<RotaryImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if the options are invalid for `head_dim` or contradict each other.
   explicit RotaryImpl(int64_t head_dim, const RotaryOptions& options = {});

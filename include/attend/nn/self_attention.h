@@ -3,9 +3,9 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/ops/attention.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/linear.h>
@@ -43,7 +43,7 @@ struct SelfAttentionOptions {
 ///
 ///     SelfAttention attention(SelfAttentionOptions(4).v_dim(3));
 ///     auto [y, weights] = attention(x, {.need_weights = true});  // (B, T, 3), (B, T, T)
-class ATTEND_API SelfAttentionImpl : public torch::nn::Cloneable<SelfAttentionImpl> {
+class ATTEND_API SelfAttentionImpl : public Cloneable<SelfAttentionImpl> {
  public:
   /// Throws c10::ValueError if a width is not positive or `scale` is not finite.
   explicit SelfAttentionImpl(const SelfAttentionOptions& options);

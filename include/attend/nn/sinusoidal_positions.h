@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -12,7 +12,7 @@ namespace attend {
 ///
 ///     SinusoidalPositions position(64);
 ///     auto p = position(positions_like(tokens, -1));  // (T) -> (T, 64)
-class ATTEND_API SinusoidalPositionsImpl : public torch::nn::Cloneable<SinusoidalPositionsImpl> {
+class ATTEND_API SinusoidalPositionsImpl : public Cloneable<SinusoidalPositionsImpl> {
  public:
   /// Throws c10::ValueError if `embed_dim` is not positive.
   explicit SinusoidalPositionsImpl(int64_t embed_dim);

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -16,8 +16,7 @@ namespace attend {
 /// be compared.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(sliding_window(128));
-class ATTEND_API SlidingWindowImpl : public torch::nn::Cloneable<SlidingWindowImpl>,
-                                     public AttentionHook {
+class ATTEND_API SlidingWindowImpl : public Cloneable<SlidingWindowImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `sliding_window` is not positive.
   explicit SlidingWindowImpl(int64_t sliding_window);

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -21,8 +21,7 @@ namespace attend {
 /// State dict: `logits` (G), whose sigmoid is the weight of the previous key, initially 1/2.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(smeared_keys());
-class ATTEND_API SmearedKeysImpl : public torch::nn::Cloneable<SmearedKeysImpl>,
-                                   public AttentionHook {
+class ATTEND_API SmearedKeysImpl : public Cloneable<SmearedKeysImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `num_kv_heads` is not positive.
   explicit SmearedKeysImpl(int64_t num_kv_heads);

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -12,7 +12,7 @@ namespace attend {
 /// soft_cap * tanh(score / soft_cap), before masks and biases are applied.
 ///
 ///     MultiheadAttentionOptions(64, 4).add(soft_cap(50.0));
-class ATTEND_API SoftCapImpl : public torch::nn::Cloneable<SoftCapImpl>, public AttentionHook {
+class ATTEND_API SoftCapImpl : public Cloneable<SoftCapImpl>, public AttentionHook {
  public:
   /// Throws c10::ValueError if `soft_cap` is not positive and finite.
   explicit SoftCapImpl(double soft_cap);

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -12,7 +12,7 @@ namespace attend {
 ///
 ///     StochasticDepth drop(0.1);
 ///     auto y = drop(branch);  // (B, T, E): some sequences are zeros
-class ATTEND_API StochasticDepthImpl : public torch::nn::Cloneable<StochasticDepthImpl> {
+class ATTEND_API StochasticDepthImpl : public Cloneable<StochasticDepthImpl> {
  public:
   /// Throws c10::ValueError if `probability` is not in [0, 1).
   explicit StochasticDepthImpl(double probability);

@@ -4,9 +4,9 @@
 #include "attend/arg.h"
 #include "attend/enum_names.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/module_factory.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/dropout.h>
@@ -62,7 +62,7 @@ struct TokenEmbeddingOptions {
 ///
 ///     TokenEmbedding embedding(TokenEmbeddingOptions(65, 128, 64));
 ///     auto x = embedding(tokens);  // (B, T) -> (B, T, 128)
-class ATTEND_API TokenEmbeddingImpl : public torch::nn::Cloneable<TokenEmbeddingImpl> {
+class ATTEND_API TokenEmbeddingImpl : public Cloneable<TokenEmbeddingImpl> {
  public:
   /// Throws c10::ValueError if an option is out of range or `embedding_norm` returns an empty
   /// module.

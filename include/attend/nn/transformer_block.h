@@ -3,13 +3,13 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/module_factory.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/residual.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
@@ -71,7 +71,7 @@ struct TransformerBlockOptions {
 ///
 ///     TransformerBlock block(TransformerBlockOptions(64, 4));
 ///     auto y = block(x, {.causal = true});  // (B, T, 64) -> (B, T, 64)
-class ATTEND_API TransformerBlockImpl : public torch::nn::Cloneable<TransformerBlockImpl> {
+class ATTEND_API TransformerBlockImpl : public Cloneable<TransformerBlockImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid or contradict each other.
   explicit TransformerBlockImpl(const TransformerBlockOptions& options);

@@ -3,9 +3,9 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/decoder_block.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -48,7 +48,7 @@ struct TransformerDecoderOptions {
 ///
 ///     TransformerDecoder decoder(DecoderBlockOptions(64, 4), 6);
 ///     auto y = decoder(x, memory, {.causal = true});  // -> (B, T, 64)
-class ATTEND_API TransformerDecoderImpl : public torch::nn::Cloneable<TransformerDecoderImpl> {
+class ATTEND_API TransformerDecoderImpl : public Cloneable<TransformerDecoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
   explicit TransformerDecoderImpl(const TransformerDecoderOptions& options);

@@ -3,9 +3,9 @@
 #include "attend/api.h"
 #include "attend/arg.h"
 #include "attend/module_holder.h"
+#include "attend/nn/cloneable.h"
 #include "attend/nn/transformer_block.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/modulelist.h>
@@ -52,7 +52,7 @@ struct TransformerEncoderOptions {
 ///
 ///     TransformerEncoder encoder(TransformerBlockOptions(64, 4), 6);
 ///     auto y = encoder(x, {.key_mask = key_mask});  // (B, T, 64) -> (B, T, 64)
-class ATTEND_API TransformerEncoderImpl : public torch::nn::Cloneable<TransformerEncoderImpl> {
+class ATTEND_API TransformerEncoderImpl : public Cloneable<TransformerEncoderImpl> {
  public:
   /// Throws c10::ValueError if the options are invalid.
   explicit TransformerEncoderImpl(const TransformerEncoderOptions& options);

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "attend/nn/attention_hook.h"
+#include "attend/nn/cloneable.h"
 
-#include <torch/nn/cloneable.h>
 #include <torch/nn/pimpl.h>
 
 namespace attend {
@@ -16,8 +16,7 @@ namespace attend {
 /// State dict: `mix` ().
 ///
 ///     MultiheadAttentionOptions(64, 4).add(value_residual());
-class ATTEND_API ValueResidualImpl : public torch::nn::Cloneable<ValueResidualImpl>,
-                                     public AttentionHook {
+class ATTEND_API ValueResidualImpl : public Cloneable<ValueResidualImpl>, public AttentionHook {
  public:
   /// Initializes `mix` to 1/2.
   ValueResidualImpl();

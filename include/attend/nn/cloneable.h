@@ -1,0 +1,35 @@
+#pragma once
+
+#include "attend/api.h"
+
+#include <torch/nn/cloneable.h>
+
+#include <memory>
+#include <optional>
+
+namespace attend {
+
+/// Sets the training mode of `copy` and its submodules, and requires_grad of their parameters, as
+/// in `original`. Submodules and parameters that only one of the modules has are ignored.
+ATTEND_API void copy_training_flags(const torch::nn::Module& original, torch::nn::Module& copy);
+
+/// torch::nn::Cloneable whose `clone` also copies the training mode of all submodules and
+/// requires_grad of all parameters. LibTorch's clones of containers such as torch::nn::ModuleList
+/// are in training mode, and all parameters of its clones require a gradient.
+///
+///     class MyNormImpl : public Cloneable<MyNormImpl> { ... };
+template <typename Derived>
+class Cloneable : public torch::nn::Cloneable<Derived> {
+ public:
+  using torch::nn::Cloneable<Derived>::Cloneable;
+
+  /// Returns a deep copy of the module, on `device` if given.
+  std::shared_ptr<torch::nn::Module> clone(
+      const std::optional<torch::Device>& device = std::nullopt) const override {
+    auto copy = torch::nn::Cloneable<Derived>::clone(device);
+    copy_training_flags(*this, *copy);
+    return copy;
+  }
+};
+
+}  // namespace attend
