@@ -126,6 +126,7 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     auto inputs = context->get_saved_variables();
     const auto recomputation = c10::static_intrusive_pointer_cast<Recomputation>(
         context->saved_data["recomputation"].toCapsule());
+    check_not_frozen(*context, inputs, recomputation->num_defined());
     for (std::size_t i = 0; i < recomputation->num_defined(); ++i) {
       // Arguments that require a gradient are detached, so that the backward pass through the
       // recomputed graph ends at them. The detached tensors require a gradient too, even if this
@@ -161,6 +162,20 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
                                                 /*allow_unused=*/true);
     for (std::size_t i = 0; i < indices.size(); ++i) gradients[indices[i]] = computed[i];
     return gradients;
+  }
+
+  /// Without this check, the recomputation would have no gradient of a parameter that autograd
+  /// expects one of. `inputs` from `num_arguments` on are parameters, all of which required a
+  /// gradient in the forward pass.
+  static void check_not_frozen(AutogradContext& context, const variable_list& inputs,
+                               std::size_t num_arguments) {
+    for (std::size_t i = num_arguments; i < inputs.size(); ++i) {
+      TORCH_CHECK(!context.needs_input_grad(i) || inputs[i].requires_grad(),
+                  "checkpoint: a parameter of shape ", inputs[i].sizes(),
+                  " had requires_grad = true in the forward pass, but has requires_grad = false in "
+                  "the backward pass: freeze parameters before the forward pass or after the "
+                  "backward pass");
+    }
   }
 };
 

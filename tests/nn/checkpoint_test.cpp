@@ -159,6 +159,22 @@ TEST_F(CheckpointTest, UnsupportedUsesThrow) {
   EXPECT_THAT([&] { y.backward(); }, throws<c10::Error>("modified by an inplace operation"));
 }
 
+TEST_F(CheckpointTest, FreezingBetweenForwardAndBackwardThrows) {
+  const auto weight = torch::full({3, 1}, 3.0).requires_grad_();
+  const auto other = torch::ones({1}).requires_grad_();
+  const auto h = torch::ones({2}).requires_grad_();
+  const auto y =
+      checkpoint([&](const torch::Tensor& in) { return in * weight * other; }, h, {weight, other})
+          .sum();
+  weight.requires_grad_(false);
+  EXPECT_THAT([&] { y.backward({}, /*retain_graph=*/true); },
+              throws_naming<c10::Error>("checkpoint", "[3, 1]", "requires_grad"));
+  EXPECT_NO_THROW(torch::autograd::grad({y}, {h}, {}, /*retain_graph=*/true));
+  weight.requires_grad_();
+  y.backward();
+  EXPECT_TRUE(other.grad().equal(torch::full({1}, 18.0)));
+}
+
 int64_t bytes_kept_by_8_blocks(const Caller& call) {
   std::vector<TransformerBlock> stack;
   for (int i = 0; i < 8; ++i) stack.emplace_back(64, 4);

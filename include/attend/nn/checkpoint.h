@@ -25,7 +25,8 @@ namespace attend {
 ///
 /// Throws c10::ValueError if a parameter is not a leaf. The backward pass throws
 /// c10::NotImplementedError for create_graph = true (double backward), and c10::Error if an
-/// argument or a trainable parameter has been modified in place.
+/// argument or a trainable parameter has been modified in place, or if a trainable parameter has
+/// been frozen since the forward pass.
 ///
 ///     const auto forward = [block](const torch::Tensor& h) mutable { return block(h); };
 ///     x = checkpoint(forward, x, block->parameters());
