@@ -128,6 +128,9 @@ void MultiheadAttentionImpl::reset() {
 
   hooks_.clear();
   for (const auto& factory : options.hooks()) {
+    TORCH_CHECK_VALUE(!factory.name.empty() && factory.name.find('.') == std::string::npos,
+                      "AttentionHookFactory::name must not be empty or contain a dot, found '",
+                      factory.name, "': set it to the name of the submodule, e.g. \"rotary\"");
     TORCH_CHECK_VALUE(factory.make, "hook ", factory.name,
                       " has an empty factory: set AttentionHookFactory::make");
     const auto module = factory.make(dims_);

@@ -139,6 +139,11 @@ TEST(MultiheadAttentionErrors, InvalidHookThrows) {
       "linear", [](const AttentionDims&) { return std::make_shared<torch::nn::LinearImpl>(2, 2); }};
   EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(linear)); },
               throws<c10::TypeError>("hook linear must be an AttentionHook, found"));
+  for (const std::string name : {"", "a.b"}) {
+    const AttentionHookFactory misnamed{name, nothing.make};
+    EXPECT_THAT([&] { MultiheadAttention(Options(8, 2).add(misnamed)); },
+                throws_naming<c10::ValueError>("AttentionHookFactory::name", "'" + name + "'"));
+  }
 }
 
 TEST(MultiheadAttentionErrors, ScaleThatIsNotFiniteThrows) {
