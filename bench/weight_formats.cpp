@@ -63,7 +63,7 @@ void run(const std::string& directory, const std::string& path) {
                            "float32", exact, std::exp(exact));
   for (const auto format :
        {WeightFormat::packed, WeightFormat::bf16, WeightFormat::int8, WeightFormat::int4}) {
-    if (prepare_for_inference(*model, format) == 0) {
+    if (prepare_for_inference(model, format) == 0) {
       std::cout << fmt::format("{:<9} not supported\n", to_string(format));
       continue;
     }

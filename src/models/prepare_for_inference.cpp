@@ -5,12 +5,12 @@
 
 namespace attend {
 
-int64_t prepare_for_inference(torch::nn::Module& module, WeightFormat format) {
+int64_t prepare_for_inference(ModuleRef module, WeightFormat format) {
   int64_t copies = 0;
   const auto prepare = [&](const torch::Tensor& weight) {
     if (prepare_weight(weight, format)) ++copies;
   };
-  module.apply([&](torch::nn::Module& part) {
+  module->apply([&](torch::nn::Module& part) {
     if (const auto* linear = part.as<torch::nn::Linear>()) {
       prepare(linear->weight);
     } else if (const auto* model = part.as<LanguageModel>()) {

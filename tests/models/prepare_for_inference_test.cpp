@@ -34,7 +34,7 @@ struct PrepareForInference : FixedSeed, testing::TestWithParam<WeightFormat> {
 TEST_P(PrepareForInference, PreparesAllWeightsOfALanguageModelExceptEmbeddingsThatAreNotTied) {
   for (const bool tied : {false, true}) {
     LanguageModel model(small_config(tied));
-    const auto copies = prepare_for_inference(*model, GetParam());
+    const auto copies = prepare_for_inference(model, GetParam());
     if (copies == 0) {
       GTEST_SKIP() << "this processor or this LibTorch does not support the format";
     }
@@ -56,7 +56,7 @@ TEST_P(PrepareForInference, HardlyChangesTheLogits) {
   LanguageModel model(small_config(true));
   model->eval();
   const auto expected = model->forward(tokens);
-  prepare_for_inference(*model, GetParam());
+  prepare_for_inference(model, GetParam());
   auto cache = model->make_cache(2);
   std::vector<torch::Tensor> logits;
   for (const auto& token : tokens.split(1, 1)) logits.push_back(model->step(token, cache));
@@ -72,7 +72,7 @@ TEST_P(PrepareForInference, LeavesParametersAsTheyAre) {
   const auto before = model->named_parameters();
   std::vector<torch::Tensor> values;
   for (const auto& parameter : before) values.push_back(parameter.value().clone());
-  prepare_for_inference(*model, GetParam());
+  prepare_for_inference(model, GetParam());
   const auto after = model->named_parameters();
   ASSERT_EQ(before.keys(), after.keys());
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -82,7 +82,7 @@ TEST_P(PrepareForInference, LeavesParametersAsTheyAre) {
 
 TEST_P(PrepareForInference, IsUndoneByTraining) {
   LanguageModel model(small_config(true));
-  prepare_for_inference(*model, GetParam());
+  prepare_for_inference(model, GetParam());
   const auto tokens = torch::randint(0, 400, {1, 4});
   {
     const torch::AutoGradMode with_grad(true);
@@ -106,7 +106,7 @@ TEST_P(PrepareForInference, PreparesTheTiedWeightsOfSeq2Seq) {
   config.stack.embed_dim = 384;
   config.stack.num_heads = 4;
   Seq2Seq model(config);
-  prepare_for_inference(*model, GetParam());
+  prepare_for_inference(model, GetParam());
   if (!has_copy(
           model->transformer->named_parameters()["decoder.blocks.0.feed_forward.up.weight"])) {
     GTEST_SKIP() << "this processor or this LibTorch does not support the format";

@@ -1,9 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/module_ref.h"
 #include "attend/ops/linear.h"
-
-#include <torch/nn/module.h>
 
 namespace attend {
 
@@ -23,9 +22,9 @@ namespace attend {
 /// of the weights: create a torch::NoGradGuard before each forward pass. (`generate` does so.) No
 /// other thread may use the module during the call.
 ///
-///     prepare_for_inference(*model, WeightFormat::int8);
+///     prepare_for_inference(model, WeightFormat::int8);
 ///     auto sequence = generate(model, {5, 7}, {.max_new_tokens = 64});
-ATTEND_API int64_t prepare_for_inference(torch::nn::Module& module,
+ATTEND_API int64_t prepare_for_inference(ModuleRef module,
                                          WeightFormat format = WeightFormat::packed);
 
 }  // namespace attend
