@@ -3,7 +3,7 @@
 set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each component follows the components that it requires
 set(ATTEND_nn_REQUIRES)
 set(ATTEND_io_REQUIRES)
-set(ATTEND_pt2_REQUIRES io)
+set(ATTEND_pt2_REQUIRES nn io)
 set(ATTEND_export_REQUIRES nn io pt2)
 set(ATTEND_train_REQUIRES nn io)
 

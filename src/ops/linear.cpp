@@ -1,6 +1,7 @@
 #include "attend/ops/linear.h"
 
 #include "ops/autocast.h"
+#include "ops/fast_linear.h"
 
 #include <ATen/Context.h>
 #include <ATen/TensorSubclassLikeUtils.h>
@@ -259,8 +260,8 @@ TorchLinearGuard::~TorchLinearGuard() {
   --torch_linear_guards;
 }
 
-torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
-                           const torch::Tensor& bias) {
+std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                                         const torch::Tensor& bias) {
   if (torch::GradMode::is_enabled()) {
     // The optimizer may change the weight in a way that its version does not show.
     if (weight.requires_grad()) {
@@ -268,17 +269,24 @@ torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
       if (auto* copy = prepared(owner)) copy->is_valid = false;
     }
     if (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad())) {
-      return torch::linear(x, weight, bias);
+      return std::nullopt;
     }
   }
-  if (!can_use_fast_kernels(x, weight, bias)) return torch::linear(x, weight, bias);
+  if (!can_use_fast_kernels(x, weight, bias)) return std::nullopt;
   const auto rows = x.numel() / x.size(-1);
   if (const auto* copy = prepared(weight)) {
     if (is_faster(*copy, rows)) return prepared_linear(x, *copy, bias);
   }
   const bool prefers_one_dnn =
       x.scalar_type() == torch::kFloat && mkl_is_slow() && is_large(rows, weight);
-  return prefers_one_dnn ? one_dnn_linear(x, weight, bias) : torch::linear(x, weight, bias);
+  if (!prefers_one_dnn) return std::nullopt;
+  return one_dnn_linear(x, weight, bias);
+}
+
+torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                           const torch::Tensor& bias) {
+  const auto y = fast_linear(x, weight, bias);
+  return y ? *y : torch::linear(x, weight, bias);
 }
 
 bool prepare_weight(const torch::Tensor& weight, WeightFormat format) {

@@ -25,7 +25,7 @@ ALLOWED = {
     "nn": ("ops",),
     "models": ("ops", "nn"),
     "io": (),
-    "pt2": ("io",),
+    "pt2": ("ops", "io"),
     "export": ("ops", "nn", "io", "pt2"),  # not models: any module can be exported
     "model_export": ("ops", "nn", "models", "io", "pt2", "export"),
     "train": ("ops", "nn", "models", "io"),

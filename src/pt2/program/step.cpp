@@ -1,11 +1,13 @@
 #include "pt2/program/step.h"
 
 #include "attend/input_error.h"
+#include "ops/fast_linear.h"
 #include "pt2/program/target.h"
 
 #include <fmt/format.h>
 
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace attend::program {
@@ -43,6 +45,43 @@ void check_enumeration(const c10::Argument& argument, const Argument& value) {
   }
 }
 
+/// aten::linear(input, weight, bias)
+std::optional<torch::Tensor> linear(const torch::jit::Stack& arguments) {
+  const auto& bias = arguments[2];
+  return fast_linear(arguments[0].toTensor(), arguments[1].toTensor(),
+                     bias.isNone() ? torch::Tensor() : bias.toTensor());
+}
+
+/// `x` (M, K), `weight` (K, N)
+std::optional<torch::Tensor> product(const torch::Tensor& x, const torch::Tensor& weight,
+                                     const torch::Tensor& bias) {
+  if (x.dim() != 2 || weight.dim() != 2) return std::nullopt;
+  return fast_linear(x, weight.t(), bias);
+}
+
+/// aten::mm(self, mat2)
+std::optional<torch::Tensor> mm(const torch::jit::Stack& arguments) {
+  return product(arguments[0].toTensor(), arguments[1].toTensor(), {});
+}
+
+/// aten::addmm(self, mat1, mat2, beta, alpha): beta * self + alpha * mat1 @ mat2
+std::optional<torch::Tensor> addmm(const torch::jit::Stack& arguments) {
+  const auto is_one = [](const c10::IValue& factor) {
+    return factor.isScalar() && factor.toScalar().equal(1);
+  };
+  if (!is_one(arguments[3]) || !is_one(arguments[4])) return std::nullopt;
+  return product(arguments[1].toTensor(), arguments[2].toTensor(), arguments[0].toTensor());
+}
+
+FastProduct find_fast_product(const std::string& target) {
+  static const std::map<std::string_view, FastProduct> products{
+      {"torch.ops.aten.linear.default", linear},
+      {"torch.ops.aten.addmm.default", addmm},
+      {"torch.ops.aten.mm.default", mm}};
+  const auto found = products.find(target);
+  return found == products.end() ? nullptr : found->second;
+}
+
 }  // namespace
 
 Step Compiler::compile(const Node& node) {
@@ -51,6 +90,7 @@ Step Compiler::compile(const Node& node) {
   with_source(node.target, [&] {
     if (is_operator(node.target)) {
       step.handle = find_operator(node.target, allowed_);
+      step.fast_product = find_fast_product(node.target);
       use_schema(node, step);
     } else {
       use_sym_operator(node, step);
@@ -126,7 +166,11 @@ void Compiler::add_output(const Argument& output, Step& step) {
 void run_step(const Step& step, Values& values) {
   torch::jit::Stack stack;
   for (const auto& argument : step.arguments) stack.push_back(argument.read(values));
-  if (step.sym_operator != nullptr) {
+  std::optional<torch::Tensor> product;
+  if (step.fast_product != nullptr) product = step.fast_product(stack);
+  if (product) {
+    stack.assign(1, std::move(*product));
+  } else if (step.sym_operator != nullptr) {
     auto result = step.sym_operator(stack);
     stack.clear();
     stack.push_back(std::move(result));

@@ -14,12 +14,17 @@
 
 namespace attend::program {
 
+/// Computes the product of an operator, if `apply_linear` has a faster kernel for these arguments
+/// than LibTorch. Otherwise, returns std::nullopt.
+using FastProduct = std::optional<torch::Tensor> (*)(const torch::jit::Stack& arguments);
+
 /// A node of the program in executable form: with the operator, and with slots (see ValueTable)
 /// instead of names.
 struct Step {
   std::string target;
   std::optional<c10::OperatorHandle> handle;  // nullopt for an operator on SymInts
   SymOperator sym_operator = nullptr;
+  FastProduct fast_product = nullptr;  // null for operators other than products
   std::vector<Source> arguments;
   /// Slots of each output. An output that is a list of tensors has one slot per tensor.
   std::vector<std::vector<std::size_t>> outputs;
