@@ -1,7 +1,7 @@
 """Compares models built from a recipe with Hugging Face transformers, with random sizes and weights: the
 logits must be equal within 1e-4, and 20 greedily generated tokens must be the same.
 
-Run by CTest with ATTEND_TESTS set to the path of attend_tests. If Python has no transformers, it exits with
+Run by CTest with ATTEND_TESTS set to the path of attend_tests. If Python has no transformers 5, it exits with
 status 77, which CTest reports as skipped. ATTEND_TEST_SEED repeats a run, and `transformers_test.py
 Transformers.test_gpt2` runs one architecture.
 """
@@ -22,6 +22,10 @@ try:
     from safetensors.torch import save_file
 except ImportError as error:
     print(f"skipped: {error}; scripts/test installs transformers into .venv")
+    sys.exit(77)
+if int(transformers.__version__.partition(".")[0]) < 5:
+    print(f"skipped: transformers {transformers.__version__} found, 5.0 or newer expected; "
+          "scripts/test installs it into .venv")
     sys.exit(77)
 
 from architectures import ARCHITECTURES, MAX_SEQ_LEN
