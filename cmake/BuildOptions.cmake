@@ -18,6 +18,13 @@ check_cxx_compiler_flag(-munroll-only-small-loops ATTEND_COMPILER_HAS_UNROLL_ONL
 if(ATTEND_COMPILER_HAS_UNROLL_ONLY_SMALL_LOOPS)
   target_compile_options(attend_build_options INTERFACE -munroll-only-small-loops -mvzeroupper)
 endif()
+# A project that calls add_subdirectory(attend) may have no build type and no -O flag. GCC and clang then do
+# not optimize, which makes attend about half as fast.
+get_property(is_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT is_multi_config AND NOT CMAKE_CXX_FLAGS MATCHES "-O")
+  message(STATUS "attend: CMAKE_BUILD_TYPE is not set, so attend is compiled with -O2")
+  target_compile_options(attend_build_options INTERFACE -O2)
+endif()
 if(PROJECT_IS_TOP_LEVEL)
   target_compile_options(attend_build_options INTERFACE -Wall -Wextra -Wconversion)
 endif()
