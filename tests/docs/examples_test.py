@@ -15,8 +15,8 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INCLUDES = ("attend/attend.h", "attend/train.h", "torch/torch.h", "torch/csrc/inductor/aoti_package/model_package_loader.h",
-            "iostream")
+INCLUDES = ("attend/attend.h", "attend/train.h", "torch/torch.h", "torch/script.h",
+            "torch/csrc/inductor/aoti_package/model_package_loader.h", "iostream")
 FOLDERS = ("docs", "examples", "models", "src")  # folders with Markdown pages, besides the root
 
 TENSORS = """x y q k v tokens target source prompt next_token bos memory memory_key_mask key_mask segments mask bias allowed

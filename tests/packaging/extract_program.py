@@ -5,7 +5,7 @@ extract_program.py README.md FOLDER SOURCES
 FOLDER/train/train.cpp: the code block marked ```cpp train.cpp.
 FOLDER/find_package: the code blocks marked ```cpp main.cpp and ```cmake CMakeLists.txt.
 FOLDER/add_subdirectory: the same files, with find_package(attend ...) replaced by add_subdirectory of the
-project in SOURCES, as README.md says.
+project in SOURCES, as docs/install.md says.
 """
 
 import pathlib

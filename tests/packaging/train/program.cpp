@@ -1,5 +1,6 @@
-// Uses a subword tokenizer and each package that attend::train links, and trains as in README.md.
-// Then starts readme_program twice. At the second start, its training run is already finished.
+// Uses a subword tokenizer and each package that attend::train links, and trains as in
+// docs/training.md. Then starts readme_program twice. At the second start, its training run is
+// already finished.
 #include <attend/io/tokenizers.h>
 #include <attend/train/read_labelled_lines.h>
 #include <attend/train/recipe_run.h>
