@@ -1,8 +1,18 @@
+# Projects that add attend as a subdirectory compile each library as two unity files, one per core of a small
+# machine, without a precompiled header: the header takes longer to compile than it saves, and nothing else is
+# compiled meanwhile. With a value of CMAKE_UNITY_BUILD, the project decides.
+set(ATTEND_TWO_UNITY_FILES OFF)
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_UNITY_BUILD)
+  set(ATTEND_TWO_UNITY_FILES ON)
+endif()
+
 # attend_precompiled: compiles the precompiled header that most targets of this project reuse.
-file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
-add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
-target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)
-target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
+if(NOT ATTEND_TWO_UNITY_FILES)
+  file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
+  add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
+  target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)
+  target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
+endif()
 
 # attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
 #                    HEADERS <folder or file>...): adds attend::<component>.
@@ -22,13 +32,16 @@ function(attend_add_library component)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src) # private headers
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:attend_build_options>)
-  target_precompile_headers(${target} REUSE_FROM attend_precompiled)
+  if(ATTEND_TWO_UNITY_FILES)
+    list(LENGTH sources count)
+    math(EXPR half "(${count} + 1) / 2")
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${half})
+  else()
+    target_precompile_headers(${target} REUSE_FROM attend_precompiled)
+  endif()
   set_target_properties(
     ${target} PROPERTIES EXPORT_NAME ${component} VERSION ${PROJECT_VERSION}
                          SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
-  if(NOT PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_UNITY_BUILD)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
-  endif()
 endfunction()
 
 # _attend_files(<variable> <base> <pattern> <folder or file>...): sets the variable to a list of paths.
