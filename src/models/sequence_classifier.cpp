@@ -27,7 +27,7 @@ torch::Tensor pool(const torch::Tensor& x, const torch::Tensor& key_mask, Poolin
       return (x * is_first).sum(-2);  // (..., E)
     }
   }
-  TORCH_CHECK_VALUE(false, "unknown pooling ", static_cast<int>(pooling));
+  C10_THROW_ERROR(ValueError, c10::str("unknown pooling ", static_cast<int>(pooling)));
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ std::unique_ptr<Optimizer> make_optimizer(ConstModuleRef module, const TrainingC
     case OptimizerKind::muon:
       return make_muon(std::move(parameters), config);
   }
-  TORCH_CHECK_VALUE(false, "unknown optimizer ", static_cast<int>(config.optimizer));
+  C10_THROW_ERROR(ValueError, c10::str("unknown optimizer ", static_cast<int>(config.optimizer)));
 }
 
 }  // namespace attend::train

@@ -48,8 +48,8 @@ class Reader {
       return std::accumulate(values.begin(), values.end(), int64_t{1}, product);
     if (function == "FloorDiv") return c10::div_floor_integer(values.at(0), values.at(1));
     if (function == "Min") return *std::min_element(values.begin(), values.end());
-    if (function == "Max") return *std::max_element(values.begin(), values.end());
-    TORCH_INTERNAL_ASSERT(false, "unknown function ", function);
+    TORCH_INTERNAL_ASSERT(function == "Max", "unknown function ", function);
+    return *std::max_element(values.begin(), values.end());
   }
 
  private:
