@@ -5,6 +5,7 @@
 #include "attend/train/run_directory.h"
 #include "choice.h"
 #include "number_option.h"
+#include "train/run_files.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>
@@ -28,8 +29,8 @@ void check_has_best_weights(const train::RunDirectory& run) {
   run.recipe();  // throws a more specific error, for example for a custom module
   throw InputError(fmt::format(
       "{0}: no best weights: the run has no evaluation with a finite validation loss yet; resume "
-      "with attend train --resume {0}, or use --weights last",
-      run.path().string()));
+      "with attend train --resume {0}, or use --weights last{1}",
+      run.path().string(), train::replaced_clause(run.path())));
 }
 
 }  // namespace

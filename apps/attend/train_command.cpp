@@ -15,6 +15,7 @@
 #include "sample_report.h"
 #include "stop_signal.h"
 #include "terminal.h"
+#include "train/run_files.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>
@@ -159,17 +160,6 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
   return flags.over(train::RunDirectory::open(arguments.resume).recipe());
 }
 
-/// Returns a line for a failure of training with --overwrite.
-std::string where_old_run_is(const fs::path& directory) {
-  const auto replaced = directory / train::RunFiles::replaced;
-  if (train::RunDirectory::exists(replaced))
-    return fmt::format("attend: {} contains the run that was to be overwritten\n",
-                       replaced.string());
-  if (train::RunDirectory::exists(directory))
-    return fmt::format("attend: {} was not overwritten\n", directory.string());
-  return {};
-}
-
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   ignore_write_signals();  // a closed pipe must not end the run
   auto recipe = recipe_for(arguments, flags);
@@ -179,15 +169,18 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   }
   train::set_num_threads(recipe.training.threads);
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
-  if (!arguments.resume.empty()) {
-    return Training(train::RecipeRun::resume(arguments.resume, recipe)).run();
-  }
-  const auto directory = arguments.out.empty() ? unused_directory(recipe) : fs::path(arguments.out);
+  const auto directory = !arguments.resume.empty() ? fs::path(arguments.resume)
+                         : !arguments.out.empty()  ? fs::path(arguments.out)
+                                                   : unused_directory(recipe);
   try {
-    Training(train::RecipeRun::begin(directory, recipe, arguments.overwrite)).run();
-  } catch (...) {
-    if (arguments.overwrite) write_error(where_old_run_is(directory));
+    Training(arguments.resume.empty()
+                 ? train::RecipeRun::begin(directory, recipe, arguments.overwrite)
+                 : train::RecipeRun::resume(directory, recipe))
+        .run();
+  } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
+  } catch (const std::runtime_error& error) {  // such as a full disk
+    throw std::runtime_error(error.what() + train::replaced_clause(directory));
   }
 }
 

@@ -71,7 +71,13 @@ RunDirectory::RunDirectory(fs::path path, std::unique_ptr<RunLock> lock)
 
 RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
-RunDirectory& RunDirectory::operator=(RunDirectory&&) noexcept = default;
+RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
+  overwrite_guard_.reset();  // moves files, so it needs the lock
+  path_ = std::move(other.path_);
+  lock_ = std::move(other.lock_);
+  overwrite_guard_ = std::move(other.overwrite_guard_);
+  return *this;
+}
 
 RunDirectory RunDirectory::open(const fs::path& path) {
   if (!exists(path)) {

@@ -33,6 +33,10 @@ constexpr std::array kFilesOfRun{
 /// The name of the folder `replaced` while it is deleted.
 constexpr const char* kDeleted = "replaced.tmp";
 
+/// Folder of an unfinished run that is overwritten while `replaced` contains the run that it was to
+/// overwrite. Deleted when the new run has a checkpoint.
+constexpr const char* kUnfinished = "replaced.unfinished";
+
 /// True if `file` is a temporary copy of a run's file, left by a killed process.
 bool is_temporary_file(const fs::path& file) {
   const auto name = file.filename().string();
@@ -59,10 +63,13 @@ bool is_taken(const fs::path& directory) {
   return false;
 }
 
+bool has_checkpoint(const fs::path& directory) {
+  return !CheckpointStore(directory / RunFiles::checkpoints).latest().empty();
+}
+
 /// True if a run can be evaluated or resumed.
 bool has_results(const fs::path& directory) {
-  return fs::exists(directory / RunFiles::model) ||
-         !CheckpointStore(directory / RunFiles::checkpoints).latest().empty();
+  return fs::exists(directory / RunFiles::model) || has_checkpoint(directory);
 }
 
 /// A folder `replaced` without a recipe is what an interrupted move leaves.
@@ -82,20 +89,21 @@ void delete_run(const fs::path& directory) {
   for (const auto* name : kFilesOfRun) fs::remove_all(directory / name);
 }
 
-/// Moves the files of a run, those that exist.
+/// Moves the files of a run, those that exist. Does not overwrite files in `to`.
 template <typename Names>
 void move_files(const fs::path& from, const fs::path& to, const Names& names) {
   for (const auto* name : names) {
-    if (fs::exists(from / name)) fs::rename(from / name, to / name);
+    if (fs::exists(from / name) && !fs::exists(to / name)) fs::rename(from / name, to / name);
   }
 }
 
-/// Moves the files in `replaced` back, the recipe first.
-void restore_replaced(const fs::path& directory) {
-  const auto replaced = directory / RunFiles::replaced;
-  move_files(replaced, directory, kFilesOfRun | std::views::reverse);
-  std::error_code not_empty;
-  fs::remove(replaced, not_empty);
+/// Moves the files of a run in `folder`, a subfolder of `directory`, back to `directory`, the
+/// recipe first.
+void restore(const fs::path& folder, const fs::path& directory) {
+  move_files(folder, directory, kFilesOfRun | std::views::reverse);
+  std::error_code ignored;
+  fs::remove(folder / RunLock::kFile, ignored);  // exists if the run in `folder` was resumed
+  fs::remove(folder, ignored);                   // fails if the folder is not empty
 }
 
 }  // namespace
@@ -103,39 +111,64 @@ void restore_replaced(const fs::path& directory) {
 OverwriteGuard::OverwriteGuard(fs::path directory) : directory_(std::move(directory)) {
   check_is_run(directory_);
   const auto replaced = directory_ / RunFiles::replaced;
+  const auto unfinished = directory_ / kUnfinished;
   // A finished run deletes `replaced`, but may have been killed before.
   if (fs::exists(directory_ / RunFiles::summary) && replaced_is_complete(directory_))
     delete_replaced(directory_);
-  if (!replaced_is_complete(directory_)) restore_replaced(directory_);  // if a move was interrupted
-  if (replaced_is_complete(directory_) || !has_results(directory_)) {
+  // A process may have been killed while it moved files, or before the first checkpoint.
+  if (!replaced_is_complete(directory_)) restore(replaced, directory_);
+  if (fs::exists(unfinished) && !has_checkpoint(directory_)) {
+    if (RunDirectory::exists(unfinished)) delete_run(directory_);
+    restore(unfinished, directory_);
+  }
+  fs::remove_all(unfinished);
+  if (!has_results(directory_)) {
     delete_run(directory_);
     return;
   }
+  folder_ = replaced_is_complete(directory_) ? unfinished : replaced;
+  if (fs::exists(folder_)) {
+    throw InputError(fmt::format(
+        "{} contains files, but no run that was overwritten: move them to another folder",
+        folder_.string()));
+  }
   try {
-    fs::create_directory(replaced);
-    move_files(directory_, replaced, kFilesOfRun);
+    fs::create_directory(folder_);
+    move_files(directory_, folder_, kFilesOfRun);
   } catch (...) {
-    restore_replaced(directory_);
+    restore(folder_, directory_);
     throw;
   }
 }
 
 OverwriteGuard::~OverwriteGuard() {
   try {
-    if (!replaced_is_complete(directory_) || has_results(directory_)) return;
+    if (has_checkpoint(directory_)) {
+      fs::remove_all(directory_ / kUnfinished);
+      return;
+    }
+    if (folder_.empty()) folder_ = directory_ / RunFiles::replaced;
+    if (!RunDirectory::exists(folder_)) return;
     delete_run(directory_);
-    restore_replaced(directory_);
-  } catch (...) {  // the files remain in `replaced`, which the messages name
+    restore(folder_, directory_);
+  } catch (...) {  // the files remain in the folder, which the messages name
   }
 }
 
 void undo_interrupted_overwrite(const fs::path& directory) {
-  if (!fs::exists(directory / RunFiles::replaced) || replaced_is_complete(directory)) return;
-  const RunLock lock(directory);
-  restore_replaced(directory);
+  for (const auto* name : {RunFiles::replaced, kUnfinished}) {
+    const auto folder = directory / name;
+    const auto was_moved = [&](const char* file) {
+      return fs::exists(folder / file) && !fs::exists(directory / file);
+    };
+    if (RunDirectory::exists(folder) || std::ranges::none_of(kFilesOfRun, was_moved)) continue;
+    const RunLock lock(directory);
+    restore(folder, directory);
+  }
 }
 
 void delete_replaced(const fs::path& directory) {
+  fs::remove_all(directory / kUnfinished);
   const auto replaced = directory / RunFiles::replaced;
   if (!fs::exists(replaced)) return;
   fs::remove_all(directory / kDeleted);
@@ -144,10 +177,10 @@ void delete_replaced(const fs::path& directory) {
 }
 
 std::string replaced_clause(const fs::path& directory) {
-  const auto replaced = directory / RunFiles::replaced;
-  std::error_code missing;
-  if (!fs::exists(replaced, missing)) return {};
-  return fmt::format("; {} contains the run that was to be overwritten", replaced.string());
+  if (!replaced_is_complete(directory)) return {};
+  return fmt::format(
+      "; {} contains the run that was to be overwritten: use this directory, or overwrite {}",
+      (directory / RunFiles::replaced).string(), directory.string());
 }
 
 void remove_temporary_files(const fs::path& directory) {
@@ -175,7 +208,8 @@ void check_can_create(const fs::path& directory, bool overwrite) {
 }
 
 bool is_file_of_run(const std::string& name) {
-  return name == RunLock::kFile || name == RunFiles::replaced || is_temporary_file(name) ||
+  return name == RunLock::kFile || name == RunFiles::replaced || name == kUnfinished ||
+         is_temporary_file(name) ||
          std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
 }
 

@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 from attend_command import ATTEND, attend, expect_names
-from small_runs import RunsTest, files_of
+from small_runs import RunsTest, checkpoints, files_of, kill, start, wait_for
 
 
 class FilesThatCannotBeWritten(RunsTest):
@@ -84,6 +84,24 @@ class FilesThatCannotBeWritten(RunsTest):
             with self.subTest(size=size):
                 self.overwrites_without_space(run, preexec_fn=with_small_files)
 
+    def test_a_full_disk_while_overwriting_a_run_that_overwrites_another(self):
+        run = self.folder / "run"
+        self.train("--out", run, *self.SETTING, "--max-steps", 20)
+        other = start("train", "--out", run, "--overwrite", *self.SETTING, "--max-steps", 100000)
+        self.assertTrue(wait_for(lambda: (run / "replaced" / "recipe.toml").exists() and checkpoints(run) and
+                                 (run / "model.safetensors").exists(), other))
+        kill(other)
+        before = files_of(run)
+        self.assertTrue((run / "replaced" / "summary.json").exists())
+        result = attend("train", "--out", run, "--overwrite", *self.SETTING, "--max-steps", 20,
+                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+        self.assertEqual(result.returncode, 1, result.stderr)
+        expect_names(self, result.stderr, run / "replaced")
+        self.assertTrue(files_of(run) == before, sorted(files_of(run)))
+        expect_names(self, attend("inspect", run).stdout, run / "replaced")
+        self.train("--out", run, "--overwrite", *self.SETTING, "--max-steps", 20)
+        self.assertFalse((run / "replaced").exists())
+
     def test_a_run_that_a_kill_left_in_replaced(self):
         run = self.folder / "run"
         replaced = run / "replaced"
@@ -98,13 +116,13 @@ class FilesThatCannotBeWritten(RunsTest):
                           ["train", "--out", run, *self.SETTING]):
             result = attend(*arguments)
             self.assertEqual(result.returncode, 2, result.stderr)
-            expect_names(self, result.stderr, run, replaced)
+            expect_names(self, result.stderr, replaced)
         self.assertEqual(attend("eval", replaced).returncode, 0)
-        result = attend("train", "--out", run, "--overwrite", *self.SETTING, "--max-steps", 20, "--lr", 10,
-                        "--max-grad-norm", 0, "--optimizer", "muon", "--weight-decay", 10)
+        result = attend("train", "--out", run, "--overwrite", *self.SETTING, "--max-steps", 20,
+                        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)))
         self.assertEqual(result.returncode, 1, result.stderr)
-        expect_names(self, result.stderr, run)
-        self.assertIn(before, [files_of(run), files_of(replaced)])
+        self.assertTrue(files_of(run) == before, sorted(files_of(run)))
+        self.assertFalse(replaced.exists())
         self.train("--out", run, "--overwrite", *self.SETTING, "--max-steps", 20)
         self.assertFalse(replaced.exists())
 

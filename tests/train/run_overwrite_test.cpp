@@ -160,14 +160,14 @@ TEST_F(OverwrittenRun, IsNotOverwrittenUnaskedAfterAKillInCreate) {
   for (const auto& refused : std::vector<std::function<void()>>{
            [&] { create(recipe_, false); }, [&] { RunDirectory::open(path_); },
            [&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); }}) {
-    EXPECT_THAT(refused, throws_naming<InputError>(path_.string(), replaced.string()));
+    EXPECT_THAT(refused, throws_naming<InputError>(replaced.string()));
   }
   EXPECT_NO_THROW(RunDirectory::open(replaced).load());
   create(recipe_, true);
   EXPECT_EQ(files_in(replaced), before);
   for (const auto weights : {Weights::best, Weights::last}) {
     EXPECT_THAT([&] { RunDirectory::open(path_).load(weights); },
-                throws_naming<InputError>(path_.string(), replaced.string()));
+                throws_naming<InputError>(replaced.string()));
   }
 }
 
@@ -187,6 +187,29 @@ TEST_F(OverwrittenRun, IsCompleteAgainAfterAKillWhileItIsMoved) {
     EXPECT_NO_THROW(RunDirectory::open(path_).load());
     EXPECT_EQ(files_in(path_), before);
   }
+}
+
+TEST_F(OverwrittenRun, OtherFilesInAFolderReplacedAreNotTouched) {
+  train_for(4);
+  finish();
+  run_.reset();
+  const auto replaced = path_ / RunFiles::replaced;
+  fs::create_directory(replaced);
+  replace_file(replaced / RunFiles::model, "of the user");
+  const auto before = files_in(path_);
+  EXPECT_NO_THROW(RunDirectory::open(path_).load());
+  EXPECT_THAT([&] { create(recipe_, true); }, throws_naming<InputError>(replaced.string()));
+  EXPECT_EQ(files_in(path_), before);
+}
+
+TEST_F(OverwrittenRun, LeavesNoFolderReplacedIfOnlyALockFileIsInIt) {
+  train_for(4);
+  finish();
+  create(recipe_, true);
+  { const RunLock left_by_a_resumed_run(path_ / RunFiles::replaced); }
+  run_.reset();
+  EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
+  EXPECT_NO_THROW(RunDirectory::open(path_).load());
 }
 
 TEST_F(OverwrittenRun, IsNoLongerNamedReplacedWhileItIsDeleted) {

@@ -44,16 +44,18 @@ struct RunFiles {
 ///     auto evaluation = evaluate(run.model, *run.make_task());
 class ATTEND_API RunDirectory {
  public:
-  /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml.
+  /// Opens an existing run for reading. If a process was killed in `create`, first moves the files
+  /// back that it has moved to the folder `replaced`. Throws InputError if `path` has no
+  /// recipe.toml.
   static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to the
   /// directory, or if the directory is not empty. With `overwrite`, the directory may contain a
   /// run. Its files are moved to the folder `replaced`, which `finish` deletes. If the result of
-  /// this function is destroyed before the new run has saved weights or a checkpoint, the files are
-  /// moved back. The files of a run without weights and checkpoints are deleted, and so are the
-  /// files of an unfinished run that has a folder `replaced`: this folder is kept. Files that do
-  /// not belong to a run are not changed. A directory without recipe.toml is not a run and is never
-  /// overwritten.
+  /// this function is destroyed before the new run has saved a checkpoint, the files are moved
+  /// back. The files of a run without weights and checkpoints are deleted. If the run has a folder
+  /// `replaced`, this folder is kept, and the files of the run are deleted when the new run has
+  /// saved a checkpoint. Files that do not belong to a run are not changed. A directory without
+  /// recipe.toml, and without a run in `replaced`, is not a run and is never overwritten.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
   /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
@@ -119,7 +121,7 @@ class ATTEND_API RunDirectory {
 
   std::filesystem::path path_;
   std::unique_ptr<RunLock> lock_;
-  std::unique_ptr<OverwriteGuard> overwrite_guard_;  // destroyed before the lock
+  std::unique_ptr<OverwriteGuard> overwrite_guard_;  // after `lock_`: destroyed before it
 };
 
 }  // namespace attend::train
