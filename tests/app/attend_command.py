@@ -24,8 +24,10 @@ def expect_names(test, message, *parts):
     """Expects that the message contains each part, not only inside of a longer word or number. Pass the names,
     values, files and flags that the message must contain, not words of its sentences, so that an edit of a
     sentence breaks no test."""
-    for part in parts:
-        test.assertRegex(message, rf"(?<!\w){re.escape(str(part))}(?!\w)")
+    for part in map(str, parts):
+        before = r"(?<![\w.-])" if part[0].isdigit() else r"(?<!\w)"
+        after = r"(?!\w|\.\d)" if part[-1].isdigit() else r"(?!\w)"
+        test.assertRegex(message, before + re.escape(part) + after)
 
 
 class CommandTest(unittest.TestCase):
