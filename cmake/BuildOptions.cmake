@@ -21,7 +21,7 @@ endif()
 # A project that calls add_subdirectory(attend) may have no build type and no -O flag. GCC and clang then do
 # not optimize, which makes attend about half as fast.
 get_property(is_multi_config GLOBAL PROPERTY GENERATOR_IS_MULTI_CONFIG)
-if(NOT PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT is_multi_config AND NOT CMAKE_CXX_FLAGS MATCHES "-O")
+if(NOT PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT is_multi_config AND NOT CMAKE_CXX_FLAGS MATCHES "(^| )-O")
   message(STATUS "attend: CMAKE_BUILD_TYPE is not set, so attend is compiled with -O2")
   target_compile_options(attend_build_options INTERFACE -O2)
 endif()

@@ -164,9 +164,9 @@ struct Checkpoint : torch::autograd::Function<Checkpoint> {
     return gradients;
   }
 
-  /// Without this check, the recomputation would have no gradient of a parameter that autograd
-  /// expects one of. `inputs` from `num_arguments` on are parameters, all of which required a
-  /// gradient in the forward pass.
+  /// Without this check, torch::autograd::grad fails for a frozen parameter with a message that
+  /// does not name the cause. `inputs` from `num_arguments` on are parameters, all of which
+  /// required a gradient in the forward pass.
   static void check_not_frozen(AutogradContext& context, const variable_list& inputs,
                                std::size_t num_arguments) {
     for (std::size_t i = num_arguments; i < inputs.size(); ++i) {

@@ -1,6 +1,6 @@
 #include "attend/nn/cloneable.h"
 
-namespace attend {
+namespace attend::detail {
 
 void copy_training_flags(const torch::nn::Module& original, torch::nn::Module& copy) {
   // `train` also changes the submodules of `copy`, whose own mode is set afterwards.
@@ -18,4 +18,4 @@ void copy_training_flags(const torch::nn::Module& original, torch::nn::Module& c
   }
 }
 
-}  // namespace attend
+}  // namespace attend::detail

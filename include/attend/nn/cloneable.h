@@ -9,15 +9,19 @@
 
 namespace attend {
 
+namespace detail {
 /// Sets the training mode of `copy` and its submodules, and requires_grad of their parameters, as
 /// in `original`. Submodules and parameters that only one of the modules has are ignored.
 ATTEND_API void copy_training_flags(const torch::nn::Module& original, torch::nn::Module& copy);
+}  // namespace detail
 
 /// torch::nn::Cloneable whose `clone` also copies the training mode of all submodules and
 /// requires_grad of all parameters. LibTorch's clones of containers such as torch::nn::ModuleList
 /// are in training mode, and all parameters of its clones require a gradient.
 ///
-///     class MyNormImpl : public Cloneable<MyNormImpl> { ... };
+///     struct MyNormImpl : Cloneable<MyNormImpl> {
+///       void reset() override {}
+///     };
 template <typename Derived>
 class Cloneable : public torch::nn::Cloneable<Derived> {
  public:
@@ -27,7 +31,7 @@ class Cloneable : public torch::nn::Cloneable<Derived> {
   std::shared_ptr<torch::nn::Module> clone(
       const std::optional<torch::Device>& device = std::nullopt) const override {
     auto copy = torch::nn::Cloneable<Derived>::clone(device);
-    copy_training_flags(*this, *copy);
+    detail::copy_training_flags(*this, *copy);
     return copy;
   }
 };

@@ -8,9 +8,8 @@ namespace attend {
 
 /// A function that creates a module, such as a norm. The module maps a tensor (..., width) to a
 /// tensor of the same shape. Options contain factories instead of modules, because each layer
-/// creates its own modules. The module should derive from torch::nn::Cloneable. Otherwise,
-/// LibTorch's `clone()` of the model does not copy the weights of the module, but initializes new
-/// ones.
+/// creates its own modules. The module should derive from `Cloneable`. Otherwise, LibTorch's
+/// `clone()` of the model does not copy the weights of the module, but initializes new ones.
 ///
 ///     options.residual().norm(rms_norm());
 ///     options.residual().norm([](int64_t width) {
