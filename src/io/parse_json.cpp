@@ -1,41 +1,75 @@
 #include "io/parse_json.h"
 
 #include "attend/input_error.h"
+#include "io/utf8.h"
 
 #include <fmt/format.h>
 
 #include <set>
-#include <string>
 #include <vector>
 
 namespace attend {
 
 namespace {
 
+using Json = nlohmann::json;
+
 /// Maximum nesting depth. It limits the recursion of code that reads the parsed values.
-constexpr int kDepth = 100;
+constexpr std::size_t kDepth = 100;
+
+/// Checks the events of nlohmann::json::sax_parse. nlohmann::json::parse with a callback would do
+/// so in one pass, but takes quadratic time for an object with many members.
+class Checker : public nlohmann::json_sax<Json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+
+  bool start_object(std::size_t) override { return start(); }
+  bool end_object() override { return end(); }
+  bool start_array(std::size_t) override { return start(); }
+  bool end_array() override { return end(); }
+  bool key(string_t& key) override {
+    if (!keys_.back().insert(key).second)
+      throw InputError(fmt::format("duplicate key '{}'", printable(key)));
+    return true;
+  }
+
+  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
+    throw InputError(message_of(error));
+  }
+
+ private:
+  bool start() {
+    if (keys_.size() == kDepth)
+      throw InputError(fmt::format("JSON is nested deeper than {} levels", kDepth));
+    keys_.emplace_back();
+    return true;
+  }
+  bool end() {
+    keys_.pop_back();
+    return true;
+  }
+
+  std::vector<std::set<std::string>> keys_;  // of each open object; empty for an array
+};
 
 }  // namespace
 
-using Json = nlohmann::json;
+std::string message_of(const Json::exception& error) {
+  const std::string_view text = error.what();
+  const auto end = text.find("] ");
+  return std::string(text.starts_with('[') && end != text.npos ? text.substr(end + 2) : text);
+}
 
 Json parse_json(std::string_view text) {
-  std::vector<std::set<std::string>> keys;
-  const auto check = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (depth > kDepth)
-      throw InputError(fmt::format("JSON is nested deeper than {} levels", kDepth));
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second) {
-      throw InputError(fmt::format("duplicate key '{}'", value.get<std::string>()));
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, check);
-  } catch (const Json::exception& error) {
-    throw InputError(error.what());
-  }
+  Checker checker;
+  Json::sax_parse(text, &checker);
+  return Json::parse(text);
 }
 
 }  // namespace attend

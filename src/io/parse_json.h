@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <string>
 #include <string_view>
 
 namespace attend {
@@ -12,5 +13,9 @@ namespace attend {
 /// position), if an object has a duplicate key, or if values are nested deeper than 100 levels.
 /// Many parsers accept duplicate keys and silently ignore all but the last.
 ATTEND_API nlohmann::json parse_json(std::string_view text);
+
+/// Returns the message of an exception of nlohmann::json without its name and number, such as
+/// "[json.exception.type_error.302] ".
+ATTEND_API std::string message_of(const nlohmann::json::exception& error);
 
 }  // namespace attend

@@ -5,6 +5,7 @@
 #include "attend/io/subword_tokenizer.h"
 #include "attend/io/vocabulary.h"
 #include "io/files.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 
 #include <fmt/format.h>
@@ -34,7 +35,7 @@ TokenizerKind read_kind(const std::string& json) {
   try {
     return kind_in(nlohmann::json::parse(json));
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("not a tokenizer file: {}", error.what()));
+    throw InputError(fmt::format("not a tokenizer file: {}", message_of(error)));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "attend/io/vocabulary.h"
 
 #include "attend/input_error.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 
 #include <fmt/format.h>
@@ -105,7 +106,7 @@ Vocabulary Vocabulary::from_json(std::string_view json) {
     }
     return {*kind, parsed.at("tokens").get<std::vector<std::string>>()};
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("not a vocabulary file: {}", error.what()));
+    throw InputError(fmt::format("not a vocabulary file: {}", message_of(error)));
   }
 }
 

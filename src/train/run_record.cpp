@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/train/run_directory.h"
 #include "io/files.h"
+#include "io/parse_json.h"
 #include "train/recipe_fields.h"
 
 #include <fmt/format.h>
@@ -84,7 +85,7 @@ RunRecord read_record(const std::filesystem::path& path) {
     const auto json = Json::parse(text);
     return {json.at("checksum"), json.at("classes"), json.at("fixed")};
   } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+    throw InputError(fmt::format("{}: {}", path.string(), message_of(error)));
   }
 }
 

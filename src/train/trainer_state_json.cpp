@@ -1,6 +1,7 @@
 #include "train/trainer_state_json.h"
 
 #include "attend/input_error.h"
+#include "io/parse_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -71,7 +72,7 @@ TrainerState trainer_state_from_json(const std::string& text) {
     state.threads = json.at("threads");
     return state;
   } catch (const Json::exception& error) {
-    throw InputError(std::string("not the state of a trainer: ") + error.what());
+    throw InputError(std::string("not the state of a trainer: ") + message_of(error));
   }
 }
 

@@ -3,6 +3,8 @@
 #include "attend/input_error.h"
 #include "support/throws.h"
 
+#include <fmt/format.h>
+
 namespace attend {
 namespace {
 
@@ -14,6 +16,23 @@ TEST(ParseJson, ErrorsNameThePositionOfInvalidJson) {
   EXPECT_THAT([] { parse_json("{\"a\": 1,}"); }, throws<InputError>("column 9"));
   EXPECT_THROW(parse_json(""), InputError);
   EXPECT_THROW(parse_json("1 2"), InputError);
+}
+
+TEST(ParseJson, MessagesDoNotNameTheException) {
+  try {
+    parse_json("{\"a\": }");
+    FAIL();
+  } catch (const InputError& error) {
+    EXPECT_THAT(error.what(), testing::Not(testing::HasSubstr("json.exception")));
+  }
+}
+
+// With quadratic time, 300,000 members would take minutes.
+TEST(ParseJson, ObjectsMayHaveManyMembers) {
+  std::string text = "{";
+  for (int i = 0; i < 300000; ++i) text += fmt::format("\"{}\": {{\"a\": []}},", i);
+  text.back() = '}';
+  EXPECT_EQ(parse_json(text).size(), 300000U);
 }
 
 TEST(ParseJson, DuplicateKeysThrow) {
