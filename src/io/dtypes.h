@@ -22,17 +22,17 @@ inline constexpr std::array<Dtype, 15> kDtypes{{
     {c10::ScalarType::Byte, "U8", 1, 2},
     {c10::ScalarType::Char, "I8", 2, 3},
     {c10::ScalarType::Short, "I16", 3, 5},
-    {c10::ScalarType::UInt16, "", 28, 0},
+    {c10::ScalarType::UInt16, "U16", 28, 0},
     {c10::ScalarType::Int, "I32", 4, 6},
     {c10::ScalarType::Long, "I64", 5, 7},
     {c10::ScalarType::Half, "F16", 6, 10},
     {c10::ScalarType::BFloat16, "BF16", 13, 16},
     {c10::ScalarType::Float, "F32", 7, 1},
     {c10::ScalarType::Double, "F64", 8, 11},
-    {c10::ScalarType::ComplexFloat, "", 10, 0},
+    {c10::ScalarType::ComplexFloat, "C64", 10, 0},
     {c10::ScalarType::ComplexDouble, "", 11, 0},
-    {c10::ScalarType::Float8_e4m3fn, "", 29, 0},
-    {c10::ScalarType::Float8_e5m2, "", 30, 0},
+    {c10::ScalarType::Float8_e4m3fn, "F8_E4M3", 29, 0},
+    {c10::ScalarType::Float8_e5m2, "F8_E5M2", 30, 0},
 }};
 
 /// Returns the dtype whose member `field` equals `value`, or null if there is none.

@@ -6,6 +6,7 @@
 #include "io/dtypes.h"
 #include "io/files.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
@@ -60,7 +61,12 @@ Safetensors load_safetensors(const std::filesystem::path& path) {
   auto header = with_source(path.string(), [&] { return parse_safetensors_header(file); });
   Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const auto& entry : header.entries) {
-    auto tensor = torch::empty(entry.shape, find_dtype(&Dtype::safetensors, entry.dtype)->type);
+    const auto* dtype = find_dtype(&Dtype::safetensors, entry.dtype);
+    if (dtype == nullptr) {
+      throw InputError(fmt::format("{}: '{}' has the dtype {}, which cannot be loaded",
+                                   path.string(), entry.name, entry.dtype));
+    }
+    auto tensor = torch::empty(entry.shape, dtype->type);
     const auto bytes = entry.end - entry.begin;
     if (bytes > 0) {
       std::memcpy(tensor.data_ptr(), file.data() + header.data_offset + entry.begin, bytes);

@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <limits>
 
 namespace attend {
@@ -30,21 +31,36 @@ uint64_t to_unsigned(const json& value, const std::string& name) {
   return value.get<uint64_t>();
 }
 
+/// Dtypes of the format that `load_safetensors` cannot load, and their sizes in bits.
+constexpr std::array<std::pair<std::string_view, uint64_t>, 8> kOtherDtypes{{
+    {"U32", 32},
+    {"U64", 64},
+    {"F8_E8M0", 8},
+    {"F8_E4M3FNUZ", 8},
+    {"F8_E5M2FNUZ", 8},
+    {"F6_E2M3", 6},
+    {"F6_E3M2", 6},
+    {"F4", 4},
+}};
+
 uint64_t bytes_of(const SafetensorsEntry& entry) {
-  uint64_t bytes = safetensors_element_size(entry.dtype);
+  uint64_t bits = safetensors_element_bits(entry.dtype);
   for (const auto size : entry.shape) {
-    if (__builtin_mul_overflow(bytes, static_cast<uint64_t>(size), &bytes)) {
-      fail(fmt::format("'{}': its number of bytes overflows 64 bits", entry.name));
+    if (__builtin_mul_overflow(bits, static_cast<uint64_t>(size), &bits)) {
+      fail(fmt::format("'{}': its number of bits overflows 64 bits", entry.name));
     }
   }
-  return bytes;
+  if (bits % 8 != 0) {
+    fail(fmt::format("'{}': its {} bits are not a whole number of bytes", entry.name, bits));
+  }
+  return bits / 8;
 }
 
 SafetensorsEntry read_entry(const std::string& name, const json& fields) {
   SafetensorsEntry entry;
   entry.name = name;
   entry.dtype = fields.at("dtype").get<std::string>();
-  if (safetensors_element_size(entry.dtype) == 0) {
+  if (safetensors_element_bits(entry.dtype) == 0) {
     fail(fmt::format("'{}': unknown dtype '{}'", name, entry.dtype));
   }
   for (const auto& size : fields.at("shape")) {
@@ -116,7 +132,7 @@ SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
       }
     }
   } catch (const json::exception& error) {
-    fail(error.what());
+    fail(message_of(error));
   }
   std::sort(header.entries.begin(), header.entries.end(), [](const auto& a, const auto& b) {
     return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
@@ -127,10 +143,14 @@ SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
 
 }  // namespace
 
-uint64_t safetensors_element_size(std::string_view dtype) {
+uint64_t safetensors_element_bits(std::string_view dtype) {
   if (dtype.empty()) return 0;
-  const auto* found = find_dtype(&Dtype::safetensors, dtype);
-  return found == nullptr ? 0 : c10::elementSize(found->type);
+  if (const auto* found = find_dtype(&Dtype::safetensors, dtype))
+    return 8 * c10::elementSize(found->type);
+  for (const auto& [name, bits] : kOtherDtypes) {
+    if (name == dtype) return bits;
+  }
+  return 0;
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view file) {

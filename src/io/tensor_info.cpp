@@ -5,7 +5,7 @@
 namespace attend {
 namespace {
 
-/// Returns the Python name of a safetensors dtype, or `name` itself if the dtype is unknown.
+/// Returns the Python name of a safetensors dtype, or `name` itself if LibTorch has no such dtype.
 std::string dtype_in_python(const std::string& name) {
   const auto* dtype = find_dtype(&Dtype::safetensors, name);
   return dtype == nullptr ? name : std::string(c10::getDtypeNames(dtype->type).first);
@@ -47,11 +47,11 @@ std::vector<TensorInfo> tensors_of(const SafetensorsHeader& header) {
   std::vector<TensorInfo> tensors;
   for (const auto& entry : header.entries) {
     const auto bytes = static_cast<int64_t>(entry.end - entry.begin);
-    const auto element_size = static_cast<int64_t>(safetensors_element_size(entry.dtype));
+    const auto bits = static_cast<int64_t>(safetensors_element_bits(entry.dtype));
     tensors.push_back({.name = entry.name,
                        .shape = entry.shape,
                        .dtype = dtype_in_python(entry.dtype),
-                       .elements = bytes / element_size,
+                       .elements = 8 * bytes / bits,
                        .bytes = bytes});
   }
   return tensors;

@@ -1,6 +1,7 @@
 #include "attend/io/tensor_tree.h"
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <string_view>
 
@@ -17,14 +18,25 @@ struct Member {
   std::string_view rest;
 };
 
-bool is_number(const std::string& name) {
-  return !name.empty() && name.find_first_not_of("0123456789") == std::string::npos;
+std::string without_digits(std::string name) {
+  std::erase_if(name, [](char c) { return c >= '0' && c <= '9'; });
+  return name;
 }
 
-/// Returns true if the name of `a` is a smaller number than the name of `b`: 2 is less than 10.
-/// Both names must be numbers.
-bool is_less(const TensorTree& a, const TensorTree& b) {
-  return std::pair(a.name.size(), a.name) < std::pair(b.name.size(), b.name);
+/// Sorts the nodes whose names differ only in their numbers: layer2 precedes layer10. The nodes of
+/// each such group are sorted among the places that they had.
+void sort_by_numbers(std::vector<TensorTree>& nodes) {
+  std::map<std::string, std::vector<std::size_t>> groups;
+  for (std::size_t i = 0; i < nodes.size(); ++i) groups[without_digits(nodes[i].name)].push_back(i);
+  const auto is_less = [](const TensorTree& a, const TensorTree& b) {
+    return strverscmp(a.name.c_str(), b.name.c_str()) < 0;
+  };
+  for (const auto& [stem, places] : groups) {
+    std::vector<TensorTree> group;
+    for (const auto place : places) group.push_back(std::move(nodes[place]));
+    std::stable_sort(group.begin(), group.end(), is_less);
+    for (std::size_t i = 0; i < places.size(); ++i) nodes[places[i]] = std::move(group[i]);
+  }
 }
 
 /// Groups `members` by the part of `Member::rest` before the first dot, in order of first
@@ -68,10 +80,7 @@ TensorTree build(std::string name, const std::vector<Member>& members, int level
     tree.children.push_back(build(part, group, levels - 1));
     join_with_only_child(tree.children.back());
   }
-  const auto has_number = [](const TensorTree& child) { return is_number(child.name); };
-  if (std::all_of(tree.children.begin(), tree.children.end(), has_number)) {
-    std::stable_sort(tree.children.begin(), tree.children.end(), is_less);
-  }
+  sort_by_numbers(tree.children);
   return tree;
 }
 

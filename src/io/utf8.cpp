@@ -45,7 +45,15 @@ std::string printable(std::string_view bytes) {
   std::string text;
   for (auto from = bytes.begin(); from != bytes.end();) {
     const auto invalid = utf8::find_invalid(from, bytes.end());
-    for (; from != invalid; ++from) append_printable(text, *from);
+    for (; from != invalid; ++from) {
+      // U+0080 to U+009F are control characters of terminals, too: U+009B begins an escape
+      // sequence.
+      const bool is_control = *from == '\xC2' && static_cast<unsigned char>(from[1]) < 0xA0;
+      if (is_control)
+        text += fmt::format("\\xc2\\x{:02x}", static_cast<unsigned char>(*++from));
+      else
+        append_printable(text, *from);
+    }
     if (from == bytes.end()) break;
     text += fmt::format("\\x{:02x}", static_cast<unsigned char>(*from++));
   }

@@ -17,8 +17,8 @@ ATTEND_API void check_utf8(std::string_view text, std::string_view source = {});
 ///     split_characters("né") returns "n" and "é"
 ATTEND_API std::vector<std::string_view> split_characters(std::string_view text);
 
-/// Returns `bytes` with ASCII control characters and invalid UTF-8 escaped in hexadecimal, such as
-/// \x0a.
+/// Returns `bytes` with control characters (below U+0020, and U+007F to U+009F) and invalid UTF-8
+/// escaped in hexadecimal, such as \x0a.
 ATTEND_API std::string printable(std::string_view bytes);
 
 /// Returns `bytes` with invalid UTF-8 replaced by U+FFFD.

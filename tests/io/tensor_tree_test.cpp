@@ -41,6 +41,7 @@ TEST(TensorTree, TotalsIncludeAllDescendants) {
 TEST(TensorTree, NumberedChildrenAreInNumericOrder) {
   EXPECT_EQ(text_of(tree_of({"x.0", "x.1", "x.10", "x.2"})), "(x(0 1 2 10))");
   EXPECT_EQ(text_of(tree_of({"x.b", "x.10", "x.a"})), "(x(b 10 a))");
+  EXPECT_EQ(text_of(tree_of({"h10.w", "e", "h2.w", "h1.w", "z1"})), "(h1.w e h2.w h10.w z1)");
 }
 
 TEST(TensorTree, ATensorMayHaveTheNameOfAModule) {

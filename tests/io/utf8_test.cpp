@@ -28,6 +28,9 @@ TEST(Utf8, ErrorsNameTheFirstInvalidByteAndTheSource) {
 TEST(Utf8, PrintableEscapesControlCharactersAndInvalidBytes) {
   EXPECT_EQ(printable("a b\n\t\x1B[31mé"), "a b\\x0a\\x09\\x1b[31mé");
   EXPECT_EQ(printable(std::string_view("\0\x7F", 2)), "\\x00\\x7f");
+  EXPECT_EQ(printable("\xC2\x9B"
+                      "31m\xC2\xA0"),
+            "\\xc2\\x9b31m\xC2\xA0");
   EXPECT_EQ(printable("x\xE4\xB8y\xFF"), "x\\xe4\\xb8y\\xff");
 }
 

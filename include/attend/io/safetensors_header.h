@@ -27,8 +27,8 @@ struct SafetensorsHeader {
   uint64_t data_offset = 0;                     ///< offset of the tensor data in the file
 };
 
-/// Returns the size of one element in bytes, or 0 if the dtype is unknown.
-ATTEND_API uint64_t safetensors_element_size(std::string_view dtype);
+/// Returns the size of one element in bits, or 0 if the format has no such dtype.
+ATTEND_API uint64_t safetensors_element_bits(std::string_view dtype);
 
 /// Parses and validates the header of `file`, the content of a whole safetensors file. Safe for
 /// untrusted input. Throws InputError if a length, the JSON, a dtype or a shape is invalid, if a

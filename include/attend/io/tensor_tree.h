@@ -14,8 +14,8 @@ namespace attend {
 struct TensorTree {
   std::string name;                  ///< name relative to the parent node; empty for the root
   std::optional<TensorInfo> tensor;  ///< set if the node is a tensor
-  /// Child nodes in the order of the tensors, or in ascending order if the names of all child nodes
-  /// are numbers.
+  /// Child nodes in the order of the tensors. Nodes whose names differ only in their numbers are in
+  /// ascending order of the numbers.
   std::vector<TensorTree> children;
   TensorTotals totals;  ///< totals over the tensors of this node and of all nodes below
 };
