@@ -1,7 +1,9 @@
+#include "attend/export/onnx_contents.h"
 #include "attend/export/torchscript_contents.h"
 #include "attend/input_error.h"
 #include "attend/io/file_kind.h"
 #include "attend/pt2/pt2_contents.h"
+#include "attend/train/checkpoint_store.h"
 #include "commands.h"
 #include "inspect_run.h"
 #include "io/utf8.h"
@@ -26,13 +28,25 @@ struct InspectArguments {
   int64_t depth = 0;  ///< levels to print; 0 = as many as fit in kMaxRows
 };
 
+/// Maximum number of characters of a metadata value that is printed. The JSON is complete.
+constexpr std::size_t kMaxMetadata = 200;
+
+std::string metadata_lines(const std::map<std::string, std::string>& metadata) {
+  const auto shorten = [](const std::string& text) {
+    if (text.size() <= kMaxMetadata) return printable(text);
+    return fmt::format("{}... ({} bytes)", printable(text.substr(0, kMaxMetadata)), text.size());
+  };
+  std::string lines;
+  for (const auto& [key, value] : metadata) {
+    lines += report_line("metadata", shorten(key) + " = " + shorten(value));
+  }
+  return lines;
+}
+
 InspectReport inspect_safetensors(const std::string& path) {
   const auto header = read_safetensors_header(path);
   InspectReport report;
-  report.header = report_line("kind", "safetensors");
-  for (const auto& [key, value] : header.metadata) {
-    report.header += report_line("metadata", printable(key) + " = " + printable(value));
-  }
+  report.header = report_line("kind", "safetensors") + metadata_lines(header.metadata);
   report.json = {{"kind", "safetensors"}, {"path", path}, {"metadata", header.metadata}};
   report.tensors = tensors_of(header);
   return report;
@@ -63,16 +77,37 @@ InspectReport inspect_torchscript(const std::string& path) {
   return report;
 }
 
+std::string graph_line(const std::map<std::string, int64_t>& operators) {
+  int64_t calls = 0;
+  for (const auto& [name, count] : operators) calls += count;
+  return report_line("graph", fmt::format("{} calls of {} operators", calls, operators.size()));
+}
+
+InspectReport inspect_onnx(const std::string& path) {
+  const auto contents = onnx_contents(path);
+  InspectReport report;
+  report.header = report_line("kind", fmt::format("ONNX (opset {})", contents.opset));
+  for (const auto& input : contents.inputs) report.header += report_line("input", printable(input));
+  for (const auto& output : contents.outputs)
+    report.header += report_line("output", printable(output));
+  report.header += graph_line(contents.operators) + metadata_lines(contents.metadata);
+  report.json = {{"kind", "onnx"},
+                 {"path", path},
+                 {"opset", contents.opset},
+                 {"inputs", contents.inputs},
+                 {"outputs", contents.outputs},
+                 {"operators", contents.operators},
+                 {"metadata", contents.metadata}};
+  report.tensors = contents.tensors;
+  return report;
+}
+
 InspectReport inspect_pt2(const std::string& path) {
   const auto contents = pt2_contents(path);
   InspectReport report;
   report.header = report_line("kind", "pt2 (torch.export)");
   for (const auto& input : contents.inputs) report.header += report_line("input", printable(input));
-  int64_t calls = 0;
-  for (const auto& [name, count] : contents.operators) calls += count;
-  report.header += report_line(
-      "graph", fmt::format("{} calls of {} operators", calls, contents.operators.size()));
-  report.header += extra_file_lines(contents.extra_files);
+  report.header += graph_line(contents.operators) + extra_file_lines(contents.extra_files);
   report.json = {{"kind", "pt2"},
                  {"path", path},
                  {"inputs", contents.inputs},
@@ -84,15 +119,21 @@ InspectReport inspect_pt2(const std::string& path) {
 
 InspectReport inspect(const InspectArguments& arguments) {
   const auto& path = arguments.path;
-  if (std::filesystem::is_directory(path)) return inspect_run(path);
+  if (std::filesystem::is_directory(path)) {
+    return train::CheckpointStore::is_checkpoint(path) ? inspect_checkpoint(path)
+                                                       : inspect_run(path);
+  }
   switch (file_kind(path)) {
     case FileKind::safetensors:
       return inspect_safetensors(path);
     case FileKind::pt2:
       return inspect_pt2(path);
-    default:
+    case FileKind::onnx:
+      return inspect_onnx(path);
+    case FileKind::torchscript:
       return inspect_torchscript(path);
   }
+  throw std::logic_error("unknown FileKind");
 }
 
 std::string totals_text(const TensorTotals& totals) {
@@ -131,11 +172,12 @@ void run_inspect(const InspectArguments& arguments) {
 
 void add_inspect_command(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "inspect", "Show the contents of a run, or of a safetensors, .pt2 or TorchScript file");
+      "inspect", "Show the contents of a run, or of a safetensors, .pt2, TorchScript or ONNX file");
   auto arguments = std::make_shared<InspectArguments>();
   command
-      ->add_option("path", arguments->path,
-                   "run directory or file; the file type is detected from the content")
+      ->add_option(
+          "path", arguments->path,
+          "run directory, checkpoint folder or file; the type is detected from the content")
       ->required()
       ->type_name("PATH");
   command->add_flag("--json", arguments->json, "print one JSON object with exact numbers")

@@ -5,6 +5,7 @@
 #include "attend/models/flops.h"
 #include "attend/train/run_directory.h"
 #include "io/files.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_text.h"
 #include "train/recipe_fields.h"
@@ -107,7 +108,7 @@ void add_summary(const fs::path& path, InspectReport& report) {
     }
     report.json["summary"] = summary;
   } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), error.what()));
+    throw InputError(fmt::format("{}: {}", path.string(), message_of(error)));
   }
 }
 
@@ -120,6 +121,17 @@ void add_tensors(const fs::path& directory, train::Weights weights, InspectRepor
           : train::CheckpointStore(directory / train::RunFiles::checkpoints).latest();
   report.tensors = tensors_of(read_safetensors_header(folder / train::RunFiles::model));
   report.json["weights"] = std::string(to_string(weights));
+}
+
+/// Adds the step and the best evaluation of a checkpoint.
+void add_state(const train::TrainerState& state, InspectReport& report) {
+  report.header += report_line("checkpoint", fmt::format("step {}", state.step));
+  report.json["checkpoint_step"] = state.step;
+  if (!state.best) return;
+  report.header += report_line(
+      "val loss", fmt::format("{:.4f} (best, step {})", state.best->loss, state.best_step));
+  report.json["best_step"] = state.best_step;
+  report.json["val_loss"] = state.best->loss;
 }
 
 /// Returns which weights of an unfinished run can be loaded: the best weights if they have been
@@ -157,6 +169,11 @@ InspectReport inspect_run(const fs::path& directory) {
   InspectReport report;
   report.header = report_line("kind", finished ? "run" : "run (unfinished)");
   report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
+  if (const auto replaced = directory / train::RunFiles::replaced;
+      train::RunDirectory::exists(replaced)) {
+    report.header += report_line("replaced", printable(replaced.string()));
+    report.json["replaced"] = replaced.string();
+  }
   if (custom) {
     add_custom_config(run.custom_config(), report);
   } else {
@@ -164,9 +181,11 @@ InspectReport inspect_run(const fs::path& directory) {
   }
   if (finished) add_summary(summary, report);
   const train::CheckpointStore checkpoints(run.file(train::RunFiles::checkpoints));
-  if (const auto step = checkpoints.latest_step()) {
+  if (const auto step = checkpoints.latest_step(); step && finished) {
     report.header += report_line("checkpoint", fmt::format("step {}", *step));
     report.json["checkpoint_step"] = *step;
+  } else if (step) {
+    add_state(train::CheckpointStore::read_state(checkpoints.latest()), report);
   }
   const auto weights = finished ? train::Weights::best : available_weights(directory);
   report.has_tensors = weights.has_value();
@@ -174,6 +193,15 @@ InspectReport inspect_run(const fs::path& directory) {
     const auto add = custom ? add_tensors : add_model;
     add(directory, *weights, report);
   }
+  return report;
+}
+
+InspectReport inspect_checkpoint(const fs::path& folder) {
+  InspectReport report;
+  report.header = report_line("kind", "checkpoint");
+  report.json = {{"kind", "checkpoint"}, {"path", folder.string()}};
+  add_state(train::CheckpointStore::read_state(folder), report);
+  report.tensors = tensors_of(read_safetensors_header(folder / train::RunFiles::model));
   return report;
 }
 

@@ -10,4 +10,8 @@ namespace attend::app {
 /// damaged.
 InspectReport inspect_run(const std::filesystem::path& directory);
 
+/// Reports the state of training and the weights of a checkpoint folder. Throws InputError if the
+/// checkpoint is damaged.
+InspectReport inspect_checkpoint(const std::filesystem::path& folder);
+
 }  // namespace attend::app

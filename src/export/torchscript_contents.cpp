@@ -241,7 +241,9 @@ TorchScriptContents torchscript_contents(const std::filesystem::path& path) {
   const auto kind = file_kind(path);
   if (kind != FileKind::torchscript) {
     throw InputError(fmt::format("{}: expected a TorchScript file, found a {} file", path.string(),
-                                 kind == FileKind::pt2 ? ".pt2" : "safetensors"));
+                                 kind == FileKind::pt2    ? ".pt2"
+                                 : kind == FileKind::onnx ? "ONNX"
+                                                          : "safetensors"));
   }
   return with_source(path.string(), [&] {
     const ZipArchive archive(path);

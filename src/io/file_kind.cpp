@@ -46,6 +46,14 @@ bool begins_as_safetensors(std::string_view start) {
   return stated_header_length(start) <= kMaxHeaderBytes;
 }
 
+/// Returns true if a file starts with the field `ir_version` of ONNX's ModelProto, a small number,
+/// followed by the tag of another field of ModelProto with a length.
+bool begins_as_onnx(std::string_view start) {
+  constexpr std::string_view kTagsOfModel = "\x12\x1a\x22\x32\x3a\x42\x72";
+  return start.size() > 2 && start[0] == '\x08' && start[1] > 0 && start[1] < 0x20 &&
+         (kTagsOfModel.find(start[2]) != std::string_view::npos || start[2] == '\x28');
+}
+
 bool looks_like_text(std::string_view start) {
   const auto is_control = [](unsigned char c) {
     return c < 0x20 && c != '\t' && c != '\n' && c != '\r';
@@ -71,8 +79,9 @@ std::string describe_start(std::string_view start) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& found) {
-  throw InputError(fmt::format("{}: expected a safetensors, TorchScript or .pt2 file, found {}",
-                               path.string(), found));
+  throw InputError(
+      fmt::format("{}: expected a safetensors, TorchScript, .pt2 or ONNX file, found {}",
+                  path.string(), found));
 }
 
 FileKind kind_of_archive(const std::filesystem::path& path) {
@@ -98,6 +107,7 @@ FileKind file_kind(const std::filesystem::path& path) {
   const auto start = read_start(path, kStartBytes);
   if (start.starts_with("PK\x03\x04")) return kind_of_archive(path);
   if (begins_as_safetensors(start)) return FileKind::safetensors;
+  if (begins_as_onnx(start)) return FileKind::onnx;
   refuse(path, describe_start(start));
 }
 

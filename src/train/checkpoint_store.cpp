@@ -67,7 +67,7 @@ void verify(const fs::path& folder) {
 }
 
 /// True if `name` is the folder name of a checkpoint, for example step-000000400.
-bool is_checkpoint(std::string_view name) {
+bool is_folder_name(std::string_view name) {
   const std::string_view prefix = kPrefix;
   return name.size() > prefix.size() && name.starts_with(prefix) &&
          name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
@@ -84,7 +84,7 @@ bool are_same(const std::map<std::string, torch::Tensor>& one,
 
 Checkpoint read(const fs::path& folder) {
   verify(folder);
-  return {.trainer_state = trainer_state_from_json(read_bytes(folder / kTrainerState)),
+  return {.trainer_state = CheckpointStore::read_state(folder),
           .weights = load_safetensors(folder / kWeights).tensors,
           .state = load_safetensors(folder / kState).tensors,
           .best = load_safetensors(folder / kBest).tensors};
@@ -176,11 +176,20 @@ std::optional<int64_t> CheckpointStore::latest_step() const {
   return std::stoll(folder.filename().string().substr(std::string_view(kPrefix).size()));
 }
 
+bool CheckpointStore::is_checkpoint(const fs::path& folder) {
+  return fs::exists(folder / kManifest) && fs::exists(folder / kTrainerState);
+}
+
+TrainerState CheckpointStore::read_state(const fs::path& folder) {
+  const auto file = folder / kTrainerState;
+  return with_source(file.string(), [&] { return trainer_state_from_json(read_bytes(file)); });
+}
+
 std::vector<fs::path> CheckpointStore::newest_first() const {
   std::vector<fs::path> folders;
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory_, missing)) {
-    if (is_checkpoint(entry.path().filename().string())) folders.push_back(entry.path());
+    if (is_folder_name(entry.path().filename().string())) folders.push_back(entry.path());
   }
   // Longer names come first, since a step of 1e9 or more has more than nine digits.
   std::sort(folders.begin(), folders.end(), [](const fs::path& one, const fs::path& other) {

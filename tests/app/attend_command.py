@@ -57,3 +57,4 @@ class CommandTest(unittest.TestCase):
         for text in expected:
             self.assertIn(text, result.stderr)
         self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        return result.stderr

@@ -10,7 +10,7 @@ import struct
 import unittest
 import zipfile
 
-from attend_command import CommandTest
+from attend_command import CommandTest, expect_names
 
 try:
     import torch
@@ -37,7 +37,7 @@ class InspectTest(CommandTest):
         return json.loads(self.inspect(*arguments, "--json"))
 
     def refuses_path(self, path, *expected):
-        self.refuses(["inspect", path], path.name, *expected)
+        return self.refuses(["inspect", path], path.name, *expected)
 
     def unfinished(self, name, *files):
         """Returns a run that has only these files of the finished run."""
@@ -113,6 +113,25 @@ class Runs(InspectTest):
             self.assertEqual(found["tensors"], tensors)
         self.assertIn("qkv", self.inspect(self.folder / "with-last"))
 
+    def test_unfinished_run_shows_its_step_and_best_loss(self):
+        run = self.unfinished("state", "recipe.toml", "data.json", "tokenizer.json", "checkpoint")
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        found = self.inspect_json(run)
+        self.assertEqual((found["checkpoint_step"], found["best_step"]), (5, summary["best_step"]))
+        self.assertEqual(found["val_loss"], summary["val_loss"])
+        expect_names(self, self.inspect(run), "step 5", f"{summary['val_loss']:.4f}")
+
+    def test_checkpoint(self):
+        folder = next((self.run_directory / "checkpoint").iterdir())
+        found = self.inspect_json(folder)
+        self.assertEqual((found["kind"], found["checkpoint_step"]), ("checkpoint", 5))
+        self.assertEqual(found["totals"]["elements"], self.inspect_json(self.run_directory)["totals"]["elements"])
+        damaged = self.folder / "damaged-checkpoint"
+        shutil.copytree(folder, damaged)
+        (damaged / "trainer_state.json").write_text('{"step": true')
+        message = self.refuses_path(damaged, "trainer_state.json")
+        self.assertNotIn("json.exception", message)
+
     def custom_run(self, name, *files):
         """Returns a run of a custom module, with these files of the finished run."""
         directory = self.unfinished(name, *files)
@@ -171,6 +190,47 @@ class Files(InspectTest):
         for tensor in run["tensors"]:
             del tensor["role"]
             self.assertIn(tensor, found["tensors"])
+
+    def test_safetensors_of_every_dtype(self):
+        bits = {"BOOL": 8, "F4": 4, "F6_E2M3": 6, "F6_E3M2": 6, "U8": 8, "I8": 8, "F8_E5M2": 8, "F8_E4M3": 8,
+                "F8_E8M0": 8, "F8_E4M3FNUZ": 8, "F8_E5M2FNUZ": 8, "I16": 16, "U16": 16, "F16": 16, "BF16": 16,
+                "I32": 32, "U32": 32, "F32": 32, "C64": 64, "F64": 64, "I64": 64, "U64": 64}
+        header, offset = {}, 0
+        for dtype, size in bits.items():
+            header[dtype] = {"dtype": dtype, "shape": [4], "data_offsets": [offset, offset + size // 2]}
+            offset += size // 2
+        text = json.dumps(header).encode()
+        path = self.folder / "dtypes"
+        path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(offset))
+        tensors = {tensor["name"]: tensor for tensor in self.inspect_json(path)["tensors"]}
+        for dtype, size in bits.items():
+            self.assertEqual((tensors[dtype]["elements"], tensors[dtype]["bytes"]), (4, size // 2), dtype)
+        self.assertEqual(tensors["F8_E4M3"]["dtype"], "float8_e4m3fn")
+
+    def test_many_tensors_and_long_metadata(self):
+        """With quadratic time, this would take minutes."""
+        header = {f"layer{i}.weight": {"dtype": "U8", "shape": [1], "data_offsets": [i, i + 1]} for i in range(200000)}
+        header["__metadata__"] = {"recipe": "x" * 10_000_000}
+        text = json.dumps(header).encode()
+        path = self.folder / "many"
+        path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(200000))
+        printed = self.inspect(path, "--depth", "1")
+        self.assertLess(printed.index("layer2.weight"), printed.index("layer10.weight"))
+        self.assertLess(len(printed.splitlines()[1]), 400)
+
+    def test_onnx(self):
+        path = self.folder / "onnx"  # no extension
+        self.succeeds("export", self.run_directory, "--format", "onnx", "-o", path)
+        found = self.inspect_json(path)
+        self.assertEqual(found["kind"], "onnx")
+        self.assertIn("tokens: int64 (batch, length)", found["inputs"])
+        self.assertIn("MatMul", found["operators"])
+        self.assertIn("recipe.toml", found["metadata"])
+        self.assertGreater(found["totals"]["elements"], 500)
+        expect_names(self, self.inspect(path), "ONNX", "opset 18", "tokens", "float32")
+        damaged = self.folder / "damaged.onnx"
+        damaged.write_bytes(path.read_bytes()[:1000])
+        self.refuses_path(damaged)
 
     def test_only_the_header_of_safetensors_is_read(self):
         path = self.folder / "large"

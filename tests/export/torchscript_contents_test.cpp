@@ -127,7 +127,7 @@ TEST_F(TorchScriptContentsTest, RejectsATruncatedFileWithAOneLineMessage) {
 TEST_F(TorchScriptContentsTest, RejectsOtherFormatsAndNamesThem) {
   const std::vector<std::pair<const char*, const char*>> kinds{
       {"data.pkl",
-       "linear.pt: expected a safetensors, TorchScript or .pt2 file, found a Python pickle"},
+       "linear.pt: expected a safetensors, TorchScript, .pt2 or ONNX file, found a Python pickle"},
       {"models/model.json", "linear.pt: expected a TorchScript file, found a .pt2 file"},
       {"word/document.xml", "found a zip archive without a TorchScript or torch.export model"}};
   for (const auto& [record, expected] : kinds) {

@@ -53,7 +53,7 @@ TEST_F(FileKindTest, ErrorsNameOtherZipArchives) {
   write_archive(path, {{"data.pkl", "x"}});
   EXPECT_THAT(
       [&] { file_kind(path); },
-      throws<InputError>("model.pt: expected a safetensors, TorchScript or .pt2 file, found "
+      throws<InputError>("model.pt: expected a safetensors, TorchScript, .pt2 or ONNX file, found "
                          "a Python pickle, as written by torch.save"));
   write_archive(path, {{"word/document.xml", "x"}});
   EXPECT_THAT(

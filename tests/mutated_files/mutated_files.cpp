@@ -1,10 +1,12 @@
-// Mutates valid .pt2 archives, TorchScript archives and safetensors files at random, and reads the
-// mutated files. Each read must succeed or throw an InputError with a message. It must end within
-// 10 seconds and need little memory. Build with the preset asan to check the memory and to find
-// invalid memory accesses.
+// Mutates valid .pt2 archives, TorchScript archives, ONNX and safetensors files at random, and
+// reads the mutated files. Each read must succeed or throw an InputError with a message. It must
+// end within 10 seconds and need little memory. Build with the preset asan to check the memory and
+// to find invalid memory accesses.
 //
 // The environment variable ATTEND_MUTATIONS sets the number of mutated files of each kind. The
 // program prints the seed.
+#include "attend/export/onnx.h"
+#include "attend/export/onnx_contents.h"
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
 #include "attend/export/torchscript_contents.h"
@@ -218,6 +220,19 @@ TEST_F(MutatedFiles, TorchScript) {
     mutate_archive(whole, {"data.pkl", "code/", ""}, random, path);
   };
   check(".pt", mutate, [](const auto& path) { torchscript_contents(path); });
+}
+
+TEST_F(MutatedFiles, Onnx) {
+  const auto original = directory / "model.onnx";
+  export_onnx(small_model(), tokens(), original, kOptions);
+  const auto whole = read_bytes(original);
+  const auto mutate = [&](Random& random, const std::filesystem::path& path) {
+    replace_file(path, mutated_bytes(whole, random));
+  };
+  check(".onnx", mutate, [](const auto& path) {
+    file_kind(path);
+    onnx_contents(path);
+  });
 }
 
 TEST_F(MutatedFiles, Safetensors) {

@@ -11,6 +11,7 @@ enum class FileKind {
   safetensors,  ///< safetensors: header length, JSON header, tensor data
   torchscript,  ///< TorchScript archive (.pt)
   pt2,          ///< torch.export archive (.pt2)
+  onnx,         ///< ONNX model (.onnx)
 };
 
 /// Detects the format of a file from its content; the file name has no effect. Runs no code from

@@ -49,6 +49,12 @@ class ATTEND_API CheckpointStore {
   /// Returns the step of the newest checkpoint; std::nullopt if there is none.
   std::optional<int64_t> latest_step() const;
 
+  /// True if `folder` is the folder of a checkpoint.
+  static bool is_checkpoint(const std::filesystem::path& folder);
+  /// Reads the state of training from the folder of a checkpoint, without its weights. Throws
+  /// InputError if the file is missing or damaged; the message names the file.
+  static TrainerState read_state(const std::filesystem::path& folder);
+
  private:
   /// The most recently written file of best weights.
   struct WrittenBest {
