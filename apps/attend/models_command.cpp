@@ -1,6 +1,6 @@
 #include "commands.h"
 #include "recipe_folder.h"
-#include "train/recipe_card.h"
+#include "train/recipe_file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -6,6 +6,7 @@
 #include "parse_number.h"
 #include "recipe_folder.h"
 #include "train/recipe_fields.h"
+#include "train/recipe_file.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>

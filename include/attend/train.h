@@ -27,7 +27,6 @@
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/recipe.h"
 #include "attend/train/recipe_run.h"
-#include "attend/train/run.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/sampler.h"
 #include "attend/train/schedule.h"

@@ -50,9 +50,4 @@ ATTEND_API FieldValue field_value(const RecipeField& field, const Recipe& recipe
 /// field.
 ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
-/// Reads only `task` and `text` of a recipe file; the other values are taken from `base`. Used
-/// before `read_recipe`, since the task determines the `base` of `read_recipe`. Throws InputError
-/// if the file is missing or not TOML, for an unknown key, and if `task` or `text` is not a string.
-ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
-
 }  // namespace attend::train

@@ -1,16 +1,180 @@
 // Reads and writes recipe files.
+#include "train/recipe_file.h"
+
 #include "attend/input_error.h"
-#include "attend/train/recipe.h"
+#include "io/files.h"
+#include "nearest_name.h"
 #include "train/recipe_fields.h"
-#include "train/recipe_toml.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <sstream>
 
 namespace attend::train {
 namespace {
 
+constexpr const char* kKindKey = "model.kind";
+constexpr const char* kCard = "expected";  // table of `RecipeCard`
 constexpr const char* kValues = "values";  // table of `CustomConfig::values`
+constexpr std::array kTables{"data", "model", "training", kCard};
+constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "val_accuracy"};
+
+std::string full_key(const RecipeField& field) {
+  return field.section[0] == '\0' ? field.key : fmt::format("{}.{}", field.section, field.key);
+}
+
+/// Assigns a TOML value to a target. Throws InputError if the value has another type than the
+/// target, if it is an unknown name for an enum, or if the target is monostate. A floating-point
+/// target also accepts an integer.
+struct Assign {
+  const toml::node& node;
+  const std::string& where;    ///< file and key, for messages
+  std::string_view kind = {};  ///< kind of model, for messages
+  std::string_view zero = {};  ///< `RecipeField::zero`
+
+  template <typename T>
+  void expect(const T& value, std::string_view type) const {
+    if (value) return;
+    std::ostringstream found;
+    node.visit([&](const auto& n) {
+      if constexpr (toml::is_value<decltype(n)>)
+        found << n;
+      else
+        found << "a table or an array";
+    });
+    throw InputError(fmt::format("{}: expected {}, found {}", where, type, found.str()));
+  }
+  void operator()(std::monostate) const {
+    throw InputError(fmt::format("{}: a {} has no such option", where, kind));
+  }
+  void operator()(int64_t* target) const {
+    if (!zero.empty() && node.value_exact<std::string>() == zero) {
+      *target = 0;
+      return;
+    }
+    const auto value = node.value_exact<int64_t>();
+    expect(value, zero.empty() ? "an integer" : fmt::format("an integer or '{}'", zero));
+    *target = *value;
+  }
+  void operator()(double* target) const {
+    const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+    expect(value, "a number");
+    *target = *value;
+  }
+  void operator()(bool* target) const {
+    const auto value = node.value_exact<bool>();
+    expect(value, "true or false");
+    *target = *value;
+  }
+  void operator()(std::string* target) const {
+    const auto value = node.value_exact<std::string>();
+    expect(value, "a string");
+    *target = *value;
+  }
+  void operator()(std::vector<int64_t>* target) const {
+    const auto* array = node.as_array();
+    const bool integers = array != nullptr && (array->empty() || array->is_homogeneous<int64_t>());
+    expect(integers, "a list of integers");
+    target->clear();
+    for (const auto& element : *array) target->push_back(*element.value<int64_t>());
+  }
+  template <typename Enum>
+  void operator()(Enum* target) const {
+    const auto value = from_string<Enum>(node.value_exact<std::string>().value_or(""));
+    const auto names = fmt::format("one of {}", fmt::join(EnumNames<Enum>::names, ", "));
+    expect(value, names);
+    *target = *value;
+  }
+};
+
+/// Checks the keys of a table. `prefix` is the table's name with a dot, such as "model."; empty for
+/// the top-level keys of the file.
+void check_keys(const toml::table& table, const std::string& prefix, const std::string& file) {
+  std::vector<std::string> known{kKindKey};
+  for (const auto& field : recipe_fields()) known.push_back(full_key(field));
+  for (const auto* key : kCardKeys) known.push_back(fmt::format("{}.{}", kCard, key));
+  for (const auto& [key, node] : table) {
+    const auto name = prefix + std::string(key.str());
+    const bool is_table = node.is_table() && prefix.empty();
+    if (is_table && std::find(kTables.begin(), kTables.end(), name) != kTables.end()) {
+      check_keys(*node.as_table(), name + ".", file);
+    } else if (is_table) {
+      std::vector<std::string> tables;
+      for (const auto* each : kTables) tables.push_back(fmt::format("[{}]", each));
+      const auto found = fmt::format("[{}]", name);
+      throw InputError(fmt::format("{}: unknown table {}, expected one of {}{}", file, found,
+                                   fmt::join(tables, ", "), did_you_mean(found, tables)));
+    } else if (std::find(known.begin(), known.end(), name) == known.end()) {
+      throw InputError(
+          fmt::format("{}: unknown key '{}'{}", file, name, did_you_mean(name, known)));
+    }
+  }
+}
+
+/// Parses a TOML file. Throws InputError if the file is missing or not TOML.
+toml::table parse_toml(const std::filesystem::path& path) {
+  const auto file = path.string();
+  try {
+    return toml::parse(read_text(path), file);
+  } catch (const toml::parse_error& error) {
+    std::ostringstream where;
+    where << error.source().begin;
+    throw InputError(
+        fmt::format("{}: invalid TOML: {} ({})", file, error.description(), where.str()));
+  }
+}
+
+/// Parses a recipe file. Also throws InputError if it has a key or a table that recipe files do not
+/// have.
+toml::table parse_recipe(const std::filesystem::path& path) {
+  auto table = parse_toml(path);
+  check_keys(table, "", path.string());
+  return table;
+}
+
+void assign(const toml::node& node, const std::string& where, FieldRef target) {
+  std::visit(Assign{node, where}, target);
+}
+
+/// Sets a field of `recipe` if `table` has a value for the field. An integer field also accepts the
+/// name `RecipeField::zero` for the number 0.
+void assign_field(const RecipeField& field, const toml::table& table, const std::string& file,
+                  Recipe& recipe) {
+  const auto key = full_key(field);
+  const auto node = table.at_path(key);
+  if (!node) return;
+  const auto where = fmt::format("{}: {}", file, key);
+  std::visit(Assign{*node.node(), where, model_kind(recipe.model), field.zero}, field.ref(recipe));
+}
+
+/// Inserts the value of a field in its section of `table`.
+void insert_field(const RecipeField& field, const Recipe& recipe, toml::table& table) {
+  auto& section = field.section[0] == '\0'
+                      ? table
+                      : *table.insert(field.section, toml::table{}).first->second.as_table();
+  const auto insert = [&](const auto& value) {
+    using T = std::decay_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+      toml::array array;
+      for (const auto element : value) array.push_back(element);
+      section.insert(field.key, std::move(array));
+    } else if constexpr (!std::is_same_v<T, std::monostate>) {
+      section.insert(field.key, value);
+    }
+  };
+  std::visit(insert, field_value(field, recipe));
+}
+
+std::string to_text(const toml::table& table) {
+  std::ostringstream text;
+  text << table << "\n";
+  return text.str();
+}
 
 /// Changes the recipe's kind of model to the kind in the file, if the file contains a kind. Keeps
 /// the values that all kinds of models have.
@@ -61,7 +225,7 @@ CustomConfig read_custom_config(const std::filesystem::path& path) {
     }
     table.erase(kValues);
   }
-  check_keys(table, path.string());
+  check_keys(table, "", path.string());
   Recipe recipe;
   for (const auto& field : recipe_fields()) assign_field(field, table, path.string(), recipe);
   config.training = recipe.training;
@@ -86,6 +250,34 @@ std::string to_toml(const TrainingConfig& config,
   auto& described = *table.insert(kValues, toml::table{}).first->second.as_table();
   for (const auto& [key, value] : values) described.insert(key, value);
   return to_text(table);
+}
+
+RecipeCard read_recipe_card(const std::filesystem::path& path) {
+  const auto table = parse_recipe(path);
+  if (!table.contains(kCard)) {
+    throw InputError(fmt::format("{}: the table [{}] is missing", path.string(), kCard));
+  }
+  RecipeCard card;
+  const auto read_at = [&](const std::string& name, auto& target) {
+    if (const auto node = table.at_path(name)) {
+      assign(*node.node(), fmt::format("{}: {}", path.string(), name), &target);
+    }
+  };
+  const auto read = [&](const char* key, auto& target) {
+    read_at(fmt::format("{}.{}", kCard, key), target);
+  };
+  const auto read_optional = [&](const char* key, std::optional<double>& target) {
+    double value = NAN;
+    read(key, value);
+    if (!std::isnan(value)) target = value;
+  };
+  read_at("task", card.task);
+  read("summary", card.summary);
+  read("device", card.device);
+  read("seconds", card.seconds);
+  read_optional("val_loss", card.val_loss);
+  read_optional("val_accuracy", card.val_accuracy);
+  return card;
 }
 
 }  // namespace attend::train

@@ -8,7 +8,6 @@
 #include "io/files.h"
 #include "ops/rng_state.h"
 #include "train/checksum.h"
-#include "train/run_checkpoint_sink.h"
 #include "train/run_files.h"
 #include "train/run_lock.h"
 #include "train/run_record.h"
@@ -24,6 +23,28 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
+
+/// Key of the checksum in the metadata of a run's best weights.
+constexpr const char* kWeightsChecksum = "crc32c";
+
+/// Saves checkpoints and best weights in a run directory.
+class RunCheckpointSink : public CheckpointSink {
+ public:
+  explicit RunCheckpointSink(const RunDirectory& run)
+      : model_(run.file(RunFiles::model)), checkpoints_(run.file(RunFiles::checkpoints)) {}
+
+  void save_best(const std::map<std::string, torch::Tensor>& weights) override {
+    save_safetensors(model_,
+                     {.tensors = weights,
+                      .metadata = {{"format", "pt"}, {kWeightsChecksum, checksum_of(weights)}}});
+  }
+  void save(const Checkpoint& checkpoint) override { checkpoints_.save(checkpoint); }
+  std::string latest_path() const override { return checkpoints_.latest().string(); }
+
+ private:
+  fs::path model_;
+  CheckpointStore checkpoints_;
+};
 
 /// Returns the value of `key` in summary.json; null if the file or the key is missing.
 Json read_summary(const RunDirectory& run, const char* key) {
@@ -65,6 +86,30 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
 }
 
 }  // namespace
+
+std::unique_ptr<Task> Run::make_task() const {
+  auto task = train::make_task(recipe, tokenizer);
+  const auto& data = recipe.text.empty() ? recipe.task : recipe.text;
+  if (task->tokenizer().files() != tokenizer->files()) {
+    throw InputError(
+        fmt::format("the vocabulary of '{}' ({} tokens) differs from the vocabulary of the run ({} "
+                    "tokens)",
+                    data, task->tokenizer().size(), tokenizer->size()));
+  }
+  const auto found_classes = task->classes();
+  if (found_classes != classes) {
+    throw InputError(
+        fmt::format("{}: the classes differ from the classes of the run: found [{}], expected [{}]",
+                    data, fmt::join(found_classes, ", "), fmt::join(classes, ", ")));
+  }
+  if (task->data_checksum() != data_checksum) {
+    throw InputError(
+        fmt::format("{}: changed since training (checksum {}, expected {}), so the split of "
+                    "this data into training and validation data is unknown",
+                    data, task->data_checksum(), data_checksum));
+  }
+  return task;
+}
 
 RunDirectory::RunDirectory(fs::path path, std::unique_ptr<RunLock> lock)
     : path_(std::move(path)), lock_(std::move(lock)) {}
@@ -195,6 +240,10 @@ Run RunDirectory::load(Weights weights) const {
           .classes = std::move(record.classes),
           .data_checksum = std::move(record.data_checksum),
           .model = std::move(model)};
+}
+
+std::unique_ptr<CheckpointSink> RunDirectory::checkpoint_sink() const {
+  return std::make_unique<RunCheckpointSink>(*this);
 }
 
 int64_t RunDirectory::num_threads() const {

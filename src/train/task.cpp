@@ -15,19 +15,17 @@ namespace attend::train {
 namespace {
 
 std::vector<TaskInfo> all_tasks() {
-  std::vector<TaskInfo> all{
-      senses_task(),
-      copy_task(),
-      reverse_task(),
-      sort_task(),
-      addition_task(),
-      modular_arithmetic_task(),
-      associative_recall_task(),
-      balanced_brackets_task(),
-      translation_task(),
-      text_task(),
-      labelled_lines_task(),
-  };
+  std::vector<TaskInfo> all = letter_tasks();
+  all.insert(all.begin(), senses_task());
+  all.insert(all.end(), {
+                            addition_task(),
+                            modular_arithmetic_task(),
+                            associative_recall_task(),
+                            balanced_brackets_task(),
+                            translation_task(),
+                            text_task(),
+                            labelled_lines_task(),
+                        });
   for (auto& task : all) task.defaults.task = task.name;
   return all;
 }
@@ -74,6 +72,13 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string
   const auto& data = recipe.data;
   if (trained != nullptr && data.tokenizer == TokenizerKind::subword) return trained;
   return make_tokenizer(data.tokenizer, text, data.vocab_size);
+}
+
+void check_max_seq_len(const Recipe& recipe, int64_t longest) {
+  if (recipe.max_seq_len() >= longest) return;
+  throw InputError(fmt::format(
+      "max_seq_len is {}, expected at least {}: the longest sequence of the task {} has {} tokens",
+      recipe.max_seq_len(), longest, recipe.task, longest));
 }
 
 std::unique_ptr<Task> make_task(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer) {

@@ -7,7 +7,6 @@
 #include "attend/train/metrics_log.h"
 #include "attend/train/recipe.h"
 #include "attend/train/tensorboard_log.h"
-#include "train/run_checkpoint_sink.h"
 #include "train/run_content.h"
 
 #include <fmt/format.h>
@@ -121,7 +120,7 @@ TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
   BackgroundObserver files(
       {std::make_shared<MetricsLog>(directory_.file(RunFiles::metrics), step),
        std::make_shared<TensorBoardLog>(directory_.file(RunFiles::tensorboard), step)});
-  BackgroundCheckpointSink checkpoint_sink(std::make_shared<RunCheckpointSink>(directory_.path()));
+  BackgroundCheckpointSink checkpoint_sink(directory_.checkpoint_sink());
   std::vector<Observer*> all{&files};
   all.insert(all.end(), observers.begin(), observers.end());
   return trainer_->run(

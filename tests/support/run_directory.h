@@ -4,7 +4,6 @@
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
-#include "train/run_checkpoint_sink.h"
 #include "train/run_content.h"
 
 #include <gtest/gtest.h>
@@ -35,10 +34,10 @@ class RunDirectoryTest : public testing::Test {
 
   void train_for(int64_t steps) {
     SmallRun run(recipe_);
-    RunCheckpointSink sink(path_);
+    const auto sink = RunDirectory::open(path_).checkpoint_sink();
     int64_t done = 0;
     result_ = run.trainer.run(
-        {.checkpoint_sink = &sink, .stop_requested = [&] { return ++done == steps; }});
+        {.checkpoint_sink = sink.get(), .stop_requested = [&] { return ++done == steps; }});
     checkpoint_ = run.trainer.checkpoint();
     model_ = run.model;
   }

@@ -5,7 +5,6 @@
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
-#include "train/run_checkpoint_sink.h"
 #include "train/run_content.h"
 
 #include <gmock/gmock.h>
@@ -143,7 +142,7 @@ TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {
   }
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
               throws<InputError>("model.safetensors: the state dict does not match"));
-  RunCheckpointSink(path_).save(*checkpoint_);
+  RunDirectory::open(path_).checkpoint_sink()->save(*checkpoint_);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
               throws<InputError>("checkpoint/step-000000004: the state dict does not match"));
 }

@@ -1,17 +1,22 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/enum_names.h"
+#include "attend/io/tokenizer.h"
 #include "attend/module_ref.h"
 #include "attend/train/checkpoint_store.h"
+#include "attend/train/model.h"
 #include "attend/train/recipe.h"
-#include "attend/train/run.h"
+#include "attend/train/task.h"
 #include "attend/train/trainer.h"
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attend::train {
@@ -34,6 +39,26 @@ struct RunFiles {
   static constexpr const char* replaced =
       "replaced";  ///< folder: the run that the new run overwrites;
                    ///< deleted when the new run is finished
+};
+
+/// Selects the weights of a run.
+enum class Weights {
+  best,  ///< weights with the best validation loss
+  last,  ///< weights of the latest checkpoint
+};
+
+/// A trained model of this library with its recipe, tokenizer and classes; see
+/// `RunDirectory::load`.
+struct ATTEND_API Run {
+  Recipe recipe;                               ///< values with which the model was trained
+  std::shared_ptr<const Tokenizer> tokenizer;  ///< as saved with the run
+  std::vector<std::string> classes;            ///< class names of a classifier
+  std::string data_checksum;                   ///< `Task::data_checksum` of the training data
+  Model model;                                 ///< in eval mode
+
+  /// Returns the task of the run with its data. Throws InputError if vocabulary, classes or data
+  /// have changed since training, for example because the text file was edited.
+  std::unique_ptr<Task> make_task() const;
 };
 
 /// The directory of a run: its configuration, checkpoints, weights and results. All files survive a
@@ -107,6 +132,9 @@ class ATTEND_API RunDirectory {
   /// directory if no weights have been saved yet.
   Run load(Weights weights = Weights::best) const;
 
+  /// Returns a sink that saves checkpoints and best weights in this directory.
+  std::unique_ptr<CheckpointSink> checkpoint_sink() const;
+
   /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown.
   int64_t num_threads() const;
   /// True if summary.json says that the run was finished at step `state.step`.
@@ -125,3 +153,13 @@ class ATTEND_API RunDirectory {
 };
 
 }  // namespace attend::train
+
+namespace attend {
+
+/// Names of `train::Weights`.
+template <>
+struct EnumNames<train::Weights> {
+  static constexpr std::array<std::string_view, 2> names{"best", "last"};
+};
+
+}  // namespace attend

@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/example_batches.h"
-#include "train/check_max_seq_len.h"
+#include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/answer.h"
 #include "attend/train/example_task.h"
-#include "train/check_max_seq_len.h"
 #include "train/senses_grammar.h"
 #include "train/tasks/tasks.h"
 

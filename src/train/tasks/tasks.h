@@ -5,6 +5,7 @@
 #include <memory>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace attend::train {
 
@@ -24,16 +25,18 @@ std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer
 std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
                                                std::shared_ptr<const Tokenizer> trained);
 
-// One function per task in this folder.
+/// Throws InputError if the recipe's max_seq_len is less than `longest`, the length of the longest
+/// sequence of the recipe's task.
+void check_max_seq_len(const Recipe& recipe, int64_t longest);
+
+// One function per file of this folder that contains tasks.
 TaskInfo addition_task();
 TaskInfo associative_recall_task();
 TaskInfo balanced_brackets_task();
-TaskInfo copy_task();
 TaskInfo labelled_lines_task();
+std::vector<TaskInfo> letter_tasks();
 TaskInfo modular_arithmetic_task();
-TaskInfo reverse_task();
 TaskInfo senses_task();
-TaskInfo sort_task();
 TaskInfo text_task();
 TaskInfo translation_task();
 

@@ -3,7 +3,6 @@
 #include "attend/train/answer.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
-#include "train/check_max_seq_len.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

@@ -9,6 +9,11 @@
 
 namespace attend::train {
 
+/// Reads only `task` and `text` of a recipe file; the other values are taken from `base`. Used
+/// before `read_recipe`, since the task determines the `base` of `read_recipe`. Throws InputError
+/// if the file is missing or not TOML, for an unknown key, and if `task` or `text` is not a string.
+ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
+
 /// The task of a recipe file, and the expected results from the file's table `expected`.
 struct RecipeCard {
   std::string task = Recipe{}.task;    ///< name of the task
