@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 
@@ -104,7 +105,9 @@ int main(int argc, char** argv) {
       "  attend eval runs/first\n\n"
       "attend COMMAND --help prints the options of a subcommand.\n"
       "Exit status: 0 success; 1 runtime error; 2 invalid command line or input; 128+N stopped by\n"
-      "signal N (attend train saves a checkpoint before it exits).");
+      "signal N (attend train saves a checkpoint before it exits), 141 if standard output is a "
+      "pipe\n"
+      "that its reader closed (attend train finishes the run before it exits).");
   attend::app::add_train_command(app);
   attend::app::add_lr_find_command(app);
   attend::app::add_eval_command(app);
@@ -123,6 +126,8 @@ int main(int argc, char** argv) {
       app.exit(help);  // prints the help
     }
     if (attend::app::flush_output()) return kDone;
+    // A program whose output pipe is closed, as by `| head -1`, ends as if SIGPIPE had killed it.
+    if (attend::app::output_pipe_is_closed()) return 128 + SIGPIPE;
     return print_error(kFailed, "standard output cannot be written");
   } catch (const attend::app::Interrupted& interrupted) {
     attend::app::flush_output();

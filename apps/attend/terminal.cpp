@@ -1,7 +1,9 @@
 #include "terminal.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -23,9 +25,11 @@ std::string_view environment(const char* name) {
 }  // namespace
 
 void open_closed_streams() {
-  int descriptor = ::open("/dev/null", O_RDWR);
-  while (descriptor >= 0 && descriptor <= STDERR_FILENO) descriptor = ::open("/dev/null", O_RDWR);
-  if (descriptor >= 0) ::close(descriptor);
+  for (int stream = STDIN_FILENO; stream <= STDERR_FILENO; ++stream) {
+    if (::fcntl(stream, F_GETFD) != -1) continue;
+    // `open` returns the lowest free descriptor, which is `stream`.
+    ::open("/dev/null", stream == STDOUT_FILENO ? O_RDONLY : O_RDWR);
+  }
 }
 
 void ignore_write_signals() {
@@ -49,8 +53,16 @@ bool flush_output() {
   return std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
 }
 
+bool output_pipe_is_closed() {
+  pollfd output{.fd = STDOUT_FILENO, .events = POLLOUT, .revents = 0};
+  struct stat status {};
+  return ::fstat(STDOUT_FILENO, &status) == 0 && S_ISFIFO(status.st_mode) &&
+         ::poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
+}
+
 bool error_is_terminal() {
-  return ::isatty(STDERR_FILENO) == 1 && environment("TERM") != "dumb";
+  const auto terminal = environment("TERM");
+  return ::isatty(STDERR_FILENO) == 1 && !terminal.empty() && terminal != "dumb";
 }
 
 int terminal_width(int stream) {

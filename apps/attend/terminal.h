@@ -7,6 +7,7 @@ namespace attend::app {
 
 /// Opens /dev/null for each closed standard stream. Otherwise, the next file that is opened would
 /// get the descriptor of the stream, and output to the stream would be written to the file.
+/// Standard output is opened for reading only, so that writing to it fails: the output is lost.
 void open_closed_streams();
 
 /// Ignores SIGPIPE and SIGXFSZ. A write to a closed pipe or beyond the file size limit then returns
@@ -25,7 +26,11 @@ void print_now(const std::string& text);
 /// Flushes standard output; returns false if anything could not be written.
 bool flush_output();
 
-/// Returns true if standard error is a terminal that can rewrite a line (TERM is not "dumb").
+/// Returns true if standard output is a pipe and no process can read from it.
+bool output_pipe_is_closed();
+
+/// Returns true if standard error is a terminal that can rewrite a line: TERM is set and is not
+/// "dumb".
 bool error_is_terminal();
 
 /// Returns the number of columns of the terminal of `stream` (STDOUT_FILENO or STDERR_FILENO). If

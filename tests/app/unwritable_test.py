@@ -153,13 +153,14 @@ class FilesThatCannotBeWritten(RunsTest):
         self.resumes(run)
 
     def test_lost_output(self):
-        """The run is saved. The exit status is 1 if output was lost, but 0 if standard output was
-        closed from the start."""
+        """The run is saved. The exit status is 1 if output was lost, and 128 + SIGPIPE if its reader closed the
+        pipe."""
         whole = self.folder / "whole"
         self.train("--out", whole, *self.SETTING, "--max-steps", 20)
         setting = " ".join(map(str, [*self.SETTING, "--max-steps", 20]))
         for number, (redirection, status) in enumerate(
-                ((">/dev/full", 1), ("| true", 1), ("| head -1", 1), (">&- 2>&-", 0))):
+                ((">/dev/full", 1), ("| true", 128 + signal.SIGPIPE), ("| head -1", 128 + signal.SIGPIPE),
+                 (">&- 2>&-", 1))):
             run = self.folder / str(number)
             result = subprocess.run(
                 ["bash", "-c", f"'{ATTEND}' train --out '{run}' {setting} {redirection};"
