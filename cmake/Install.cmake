@@ -1,4 +1,4 @@
-# Installs the headers, the libraries, the command with its recipes and its bash completion, and the
+# Installs the headers, the libraries, the command with its recipes and its shell completions, and the
 # package that find_package(attend) finds.
 include(CMakePackageConfigHelpers)
 set(attend_package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/attend)
@@ -39,6 +39,10 @@ if(TARGET attend_app)
   install(TARGETS attend_app)
   install(FILES ${PROJECT_BINARY_DIR}/apps/attend/completion/attend
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${PROJECT_BINARY_DIR}/apps/attend/completion/_attend
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${PROJECT_BINARY_DIR}/apps/attend/completion/attend.fish
+          DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
   install(DIRECTORY models DESTINATION ${CMAKE_INSTALL_DATADIR}/attend)
 endif()
 

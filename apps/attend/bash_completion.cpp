@@ -1,14 +1,10 @@
-#include "bash_completion.h"
-
+#include "completion.h"
+#include "completion_values.h"
 #include "help_formatter.h"
-#include "recipe_folder.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <cctype>
-#include <sstream>
 #include <vector>
 
 namespace attend::app {
@@ -51,30 +47,13 @@ _attend() {
 complete -F _attend attend
 )bash";
 
-/// The values in a type name such as "layer|rms"; empty for upper-case type names such as "INT".
-std::vector<std::string> values_of(const std::string& type) {
-  if (std::none_of(type.begin(), type.end(), [](unsigned char c) { return std::islower(c); })) {
-    return {};
-  }
-  std::vector<std::string> values;
-  std::istringstream rest(type);
-  for (std::string value; std::getline(rest, value, '|');) values.push_back(value);
-  return values;
-}
-
 /// The bash command that completes the value of an option.
 std::string completer_of(const CLI::Option& option) {
-  const auto type = option.get_type_name();
-  if (type == "DEVICE") return "_attend_complete \"$1\" -W 'auto cpu cuda'";
-  if (type == "DIR") return "_attend_complete_paths \"$1\" -d";
-  if (type == "FILE" || type == "PATH") return "_attend_complete_paths \"$1\" -f";
-  if (type == kRecipeType) {
-    return fmt::format("_attend_complete_paths \"$1\" -f -W '{}'",
-                       fmt::join(names_of_shipped_recipes(), " "));
-  }
-  const auto values = values_of(type);
-  if (values.empty()) return ":";  // numbers and free text have no completions
-  return fmt::format("_attend_complete \"$1\" -W '{}'", fmt::join(values, " "));
+  const auto [paths, words] = value_completion(option);
+  if (paths == ValueCompletion::Paths::directories) return "_attend_complete_paths \"$1\" -d";
+  const auto list = words.empty() ? "" : fmt::format(" -W '{}'", fmt::join(words, " "));
+  if (paths == ValueCompletion::Paths::files) return "_attend_complete_paths \"$1\" -f" + list;
+  return list.empty() ? ":" : "_attend_complete \"$1\"" + list;
 }
 
 std::vector<std::string> all_flags(const CLI::App& app) {
@@ -110,11 +89,10 @@ std::string value_cases(const CLI::App& command) {
 }  // namespace
 
 std::string bash_completion(const CLI::App& app) {
-  const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   auto first_words = all_flags(app);
   std::string words;
   std::string values;
-  for (const auto* command : commands) {
+  for (const auto* command : subcommands_of(app)) {
     first_words.push_back(command->get_name());
     words += words_case(command->get_name(), all_flags(*command));
     values += value_cases(*command);

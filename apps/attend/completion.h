@@ -6,10 +6,10 @@
 
 namespace attend::app {
 
-/// Returns a bash completion script for `app`. The script completes subcommands, flags, and the
-/// values of flags and arguments. The type name of a value determines its completions: devices for
-/// DEVICE, directories for DIR, files for FILE and PATH, files and recipe names for `kRecipeType`,
-/// and the names `layer` and `rms` for a type name such as "layer|rms".
+/// Returns a completion script for `app` in the language of the shell. The script completes
+/// subcommands, flags, and the values of flags and arguments; see `ValueCompletion`.
 std::string bash_completion(const CLI::App& app);
+std::string fish_completion(const CLI::App& app);
+std::string zsh_completion(const CLI::App& app);
 
 }  // namespace attend::app

@@ -1,15 +1,18 @@
-"""bash completion and help texts.
+"""Shell completion and help texts.
 
-Run by CTest with ATTEND set to the built command; needs Python 3 and bash.
+Run by CTest with ATTEND set to the built command; needs Python 3 and bash, and for some tests zsh and fish.
 """
 
+import os
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 import unittest
 
 from attend_command import CommandTest, attend
+from pseudo_terminal import open_pseudo_terminal
 
 # Flags whose value is a number without a unit.
 PURE_NUMBERS = {"--router-aux-loss-coef", "--beta1", "--beta2", "--final-logit-soft-cap", "--length-penalty", "--max-grad-norm", "--max-lr", "--min-lr", "--lr",
@@ -84,7 +87,7 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("attend train --num-layers 2 --positions r"),
                          ["rotary", "relative"])
         self.assertIn("senses", self.complete("attend train --task "))
-        self.assertEqual(self.complete("attend completion "), ["bash"])
+        self.assertEqual(self.complete("attend completion "), ["bash", "zsh", "fish"])
         self.assertEqual(self.complete("attend train --device c"), ["cpu", "cuda"])
         self.assertEqual(self.complete("attend eval runs --weights "), ["best", "last"])
 
@@ -109,7 +112,7 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("attend eval sor"), [])
 
     def test_other_shells_are_rejected(self):
-        self.refuses(["completion", "fish"], "shell: fish", "bash")
+        self.refuses(["completion", "tcsh"], "shell", "tcsh", "bash|zsh|fish")
 
     def test_numbers_have_no_completions(self):
         self.assertEqual(self.complete("attend train --max-steps "), [])
@@ -123,6 +126,79 @@ class Completion(CommandTest):
             for names, _ in options(command):
                 for flag in re.findall(r"(?<![\w-])--?[a-z][\w-]*", names):
                     self.assertIn(flag, offered, command)
+
+
+class Fish(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if shutil.which("fish") is None:
+            raise unittest.SkipTest("fish is not installed")
+        cls.script = cls.write("attend.fish", output_of("completion", "fish"))
+        (cls.folder / "runs" / "my run").mkdir(parents=True)
+
+    def complete(self, line):
+        """Returns the completions that fish offers at the end of `line`."""
+        result = subprocess.run(
+            ["fish", "--no-config", "-c", f"source {self.script}; complete -C {shlex.quote(line)}"],
+            cwd=self.folder, capture_output=True, text=True, timeout=60,
+            env={**os.environ, "HOME": str(self.folder)})
+        self.assertEqual(result.stderr, "")
+        return [offered.split("\t")[0] for offered in result.stdout.splitlines()]
+
+    def test_completes_subcommands_flags_and_values(self):
+        self.assertEqual(self.complete("attend tr"), ["train"])
+        self.assertEqual(self.complete("attend train --embed-"), ["--embed-dim"])
+        self.assertEqual(self.complete("attend generate --embed-"), [])
+        self.assertEqual(sorted(self.complete("attend train --norm ")), ["layer", "rms"])
+        self.assertEqual(self.complete("attend train --max-steps "), [])
+        self.assertIn("sort", self.complete("attend train so"))
+        self.assertEqual(self.complete("attend eval ru"), ["runs/"])
+
+    def test_completes_every_flag_of_the_help(self):
+        for command in commands():
+            offered = self.complete(f"attend {command} --")
+            for names, _ in options(command):
+                for flag in re.findall(r"(?<![\w-])--[a-z][\w-]*", names):
+                    self.assertIn(flag, offered, command)
+
+
+class Zsh(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if shutil.which("zsh") is None:
+            raise unittest.SkipTest("zsh is not installed")
+        cls.script = cls.write("_attend", output_of("completion", "zsh"))
+        (cls.folder / "runs").mkdir()
+
+    def complete(self, line):
+        """Returns `line` after zsh has completed it, as after the tab key."""
+        ours, theirs = open_pseudo_terminal()
+        setup = f"PS1=; autoload -Uz compinit; compinit -u -D; source {self.script}; bindkey '^I' complete-word\n"
+        with subprocess.Popen(["zsh", "-f", "-i"], stdin=theirs, stdout=theirs, stderr=theirs, cwd=self.folder,
+                              start_new_session=True, env={**os.environ, "TERM": "dumb"}) as process:
+            os.close(theirs)
+            # ^A moves the cursor to the start of the line: zsh prints the completed line.
+            os.write(ours, f"{setup}{line}\t\x01print -r -- COMPLETED \nexit\n".encode())
+            shown = b""
+            try:
+                while piece := os.read(ours, 4096):
+                    shown += piece
+            except OSError:  # the terminal is closed
+                pass
+            process.wait(timeout=60)
+        os.close(ours)
+        return re.findall(r"(?m)^COMPLETED (.*?) *$", shown.decode().replace("\r", "\n"))[-1]
+
+    def test_completes_subcommands_flags_and_values(self):
+        for line, expected in (("attend tr", "attend train"),
+                               ("attend train --embed-d", "attend train --embed-dim"),
+                               ("attend train --norm r", "attend train --norm rms"),
+                               ("attend train --norm=r", "attend train --norm=rms"),
+                               ("attend train addi", "attend train addition"),
+                               ("attend eval ru", "attend eval runs")):
+            self.assertEqual(self.complete(line), expected)
 
 
 class Help(unittest.TestCase):
