@@ -3,6 +3,7 @@
 
 #include "attend/input_error.h"
 #include "io/files.h"
+#include "io/utf8.h"
 #include "nearest_name.h"
 #include "train/recipe_fields.h"
 
@@ -74,6 +75,11 @@ struct Assign {
   void operator()(std::string* target) const {
     const auto value = node.value_exact<std::string>();
     expect(value, "a string");
+    // Functions of the operating system read a path only up to the first NUL.
+    if (value->find('\0') != std::string::npos) {
+      throw InputError(
+          fmt::format("{}: expected a string without NUL, found '{}'", where, printable(*value)));
+    }
     *target = *value;
   }
   void operator()(std::vector<int64_t>* target) const {
@@ -124,8 +130,9 @@ toml::table parse_toml(const std::filesystem::path& path) {
   } catch (const toml::parse_error& error) {
     std::ostringstream where;
     where << error.source().begin;
-    throw InputError(
-        fmt::format("{}: invalid TOML: {} ({})", file, error.description(), where.str()));
+    // The description may end with the name of a macro, "(TOML_MAX_NESTED_VALUES)".
+    const auto description = error.description().substr(0, error.description().find(" (TOML_"));
+    throw InputError(fmt::format("{}: invalid TOML: {} ({})", file, description, where.str()));
   }
 }
 
