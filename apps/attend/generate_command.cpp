@@ -143,7 +143,34 @@ void prepare(torch::nn::Module& model, WeightFormat format) {
                   to_string(format)));
 }
 
-void run_generate(GenerateArguments& arguments) {
+/// Throws InputError for an option without effect.
+void check_effects(const CLI::App& command, const GenerateArguments& arguments) {
+  const auto refuse = [](const std::string& flag, const std::string& beside, const char* why) {
+    throw InputError(
+        fmt::format("{} has no effect beside {}: {}; remove one of them from the "
+                    "command",
+                    flag, beside, why));
+  };
+  const bool is_beam_search = arguments.options.num_beams > 1;
+  const bool is_greedy = arguments.options.sampling.temperature == 0.0;
+  if (command.count("--length-penalty") > 0 && !is_beam_search)
+    refuse("--length-penalty", "--num-beams 1", "there is no beam search");
+  if (arguments.samples > 1 && (is_beam_search || is_greedy)) {
+    refuse(fmt::format("--num-samples {}", arguments.samples),
+           is_beam_search ? fmt::format("--num-beams {}", arguments.options.num_beams)
+                          : "--temperature 0",
+           "all samples would be equal");
+  }
+  for (const auto* flag : {"--top-k", "--top-p", "--min-p", "--seed"}) {
+    if (is_greedy && command.count(flag) > 0)
+      refuse(flag, "--temperature 0", "the most likely token is always chosen");
+  }
+  if (arguments.json && arguments.no_echo)
+    refuse("--no-echo", "--json", "the text of a sample does not contain the prompt");
+}
+
+void run_generate(const CLI::App& command, GenerateArguments& arguments) {
+  check_effects(command, arguments);
   if (arguments.options.num_beams > 1)
     arguments.options.sampling.temperature = 0.0;  // beam search requires 0; the default is 0.8
   auto run = arguments.run.load();
@@ -253,7 +280,7 @@ void add_generate_command(CLI::App& app) {
       "  attend generate runs/text --prompt \"The \" --max-new-tokens 300 --top-p 0.9\n"
       "  attend generate runs/translation --prompt \"the red cat sees the dog\"\n"
       "  attend generate runs/text --num-samples 3 --stop . < prompt.txt");
-  command->callback([=] { run_generate(*arguments); });
+  command->callback([=] { run_generate(*command, *arguments); });
 }
 
 }  // namespace attend::app

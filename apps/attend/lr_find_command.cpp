@@ -66,7 +66,28 @@ void print_chart(const train::LearningRateSearch& found) {
   }
 }
 
+/// Throws InputError for a flag of attend train that a learning rate search does not use.
+void check_flags(const RecipeFlags& flags) {
+  for (const auto* flag :
+       {"--max-steps", "--eval-every", "--checkpoint-every", "--log-every", "--patience"}) {
+    if (flags.has(flag)) {
+      throw InputError(fmt::format(
+          "{} has no effect in attend lr-find, which takes --num-steps steps: remove it", flag));
+    }
+  }
+  for (const auto* flag :
+       {"--lr", "--schedule", "--min-lr-ratio", "--warmup-steps", "--cooldown-fraction"}) {
+    if (flags.has(flag)) {
+      throw InputError(
+          fmt::format("{} has no effect in attend lr-find, which tries the learning "
+                      "rates from --min-lr to --max-lr: remove it",
+                      flag));
+    }
+  }
+}
+
 void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
+  check_flags(flags);
   const auto recipe = flags.resolve(arguments.recipe);
   const auto& range = arguments.range;
   if (range.min_lr >= range.max_lr) {
@@ -111,8 +132,10 @@ void add_lr_find_command(CLI::App& app) {
       ->group("Output");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
-      "Accepts the options of attend train for recipe values, but ignores --max-steps, --lr and\n"
-      "the other options of the learning rate schedule. Writes no files.\n\n"
+      "Accepts the options of attend train for recipe values, except --max-steps, --lr and the\n"
+      "other options of the learning rate schedule, evaluations, checkpoints and reports. Writes "
+      "no\n"
+      "files.\n\n"
       "Examples:\n"
       "  attend lr-find --task sort\n"
       "  attend lr-find --text book.txt --num-layers 6 --json");

@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/train/task.h"
 #include "choice.h"
+#include "io/utf8.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
 #include "train/recipe_fields.h"
@@ -120,8 +121,13 @@ struct AddFlag {
       const auto parse = [=](const std::string& text) { set(parse_choice<T>(flag, text)); };
       return command.add_option_function<std::string>(flag, parse, help)->type_name(choices<T>());
     } else if constexpr (std::is_arithmetic_v<T>) {
-      const auto parse = [=, zero = field.zero](const std::string& text) {
-        set(parse_number<T>(flag, text, zero));
+      const auto parse = [=, zero = std::string_view(field.zero)](const std::string& text) {
+        const auto value = parse_number<T>(flag, text, zero);
+        if (value == T{} && !zero.empty() && text != zero) {
+          throw CLI::ValidationError(
+              flag, fmt::format("expected a positive number or {}, found '{}'", zero, text));
+        }
+        set(value);
       };
       return command.add_option_function<std::string>(flag, parse, help)
           ->type_name(type_of_number<T>(field));
@@ -131,6 +137,7 @@ struct AddFlag {
     } else {
       const auto take = [=](const std::string& text) {
         if (text.empty()) throw CLI::ValidationError(flag, "must not be empty");
+        check_utf8(text, flag);  // a recipe is a TOML file, which contains only UTF-8
         set(text);
       };
       return command.add_option_function<std::string>(flag, take, help)
@@ -139,9 +146,69 @@ struct AddFlag {
   }
 };
 
+/// A flag of a recipe value, and the condition under which the value has an effect.
+struct Dependency {
+  const char* flag;
+  bool (*has_effect)(const Recipe&);
+  const char* requirement;  ///< flags with which the value has an effect
+};
+
+constexpr Dependency kDependencies[]{
+    {"--min-lr-ratio",
+     [](const Recipe& r) { return r.training.schedule != train::ScheduleKind::constant; },
+     "--schedule cosine, linear or wsd"},
+    {"--cooldown-fraction",
+     [](const Recipe& r) { return r.training.schedule == train::ScheduleKind::wsd; },
+     "--schedule wsd"},
+    {"--momentum",
+     [](const Recipe& r) { return r.training.optimizer == train::OptimizerKind::muon; },
+     "--optimizer muon"},
+    {"--router-aux-loss-coef", [](const Recipe& r) { return r.stack().num_experts > 0; },
+     "--num-experts"},
+    {"--tokenizer", [](const Recipe& r) { return train::find_task(r.task).reads_file(); },
+     "--text"},
+    {"--vocab-size",
+     [](const Recipe& r) {
+       return r.data.tokenizer == TokenizerKind::word || r.data.tokenizer == TokenizerKind::subword;
+     },
+     "--tokenizer word or subword"}};
+
+/// Throws InputError for values with which training does nothing, and for flags without effect.
+void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
+  const auto& training = recipe.training;
+  if (training.lr == 0)
+    throw InputError("lr is 0, with which the weights never change: expected a positive number");
+  if (flags.has("--warmup-steps") && training.warmup_steps > training.max_steps) {
+    throw InputError(fmt::format(
+        "warmup_steps ({}) must not be greater than max_steps ({}): the learning rate would not "
+        "reach lr",
+        training.warmup_steps, training.max_steps));
+  }
+  for (const auto& [flag, has_effect, requirement] : kDependencies) {
+    if (flags.has(flag) && !has_effect(recipe)) {
+      throw InputError(
+          fmt::format("{0} has no effect without {1}: remove {0}, or pass {1}", flag, requirement));
+    }
+  }
+}
+
+/// Returns `function()`. If `function` throws InputError for a file that is not a recipe, the
+/// message names the flag for texts.
+template <typename Function>
+auto suggesting_text_flag(const std::filesystem::path& file, const Function& function) {
+  try {
+    return function();
+  } catch (const InputError& error) {
+    std::error_code missing;
+    if (file.extension() == ".toml" || !std::filesystem::exists(file, missing)) throw;
+    throw InputError(
+        fmt::format("{}; to train on this file, pass --text {}", error.what(), file.string()));
+  }
+}
+
 }  // namespace
 
-RecipeFlags::RecipeFlags(CLI::App& command) {
+RecipeFlags::RecipeFlags(CLI::App& command) : command_(command) {
   std::vector<Recipe> kinds;
   for (const auto& task : train::tasks()) kinds.push_back(task.defaults);
   for (const auto& field : train::recipe_fields()) {
@@ -154,10 +221,19 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   const auto file = name_or_path.empty() ? std::filesystem::path() : find_recipe(name_or_path);
   Recipe wanted;
   wanted.task.clear();
-  if (!file.empty()) wanted = train::read_task_of_recipe(file, wanted);
+  if (!file.empty()) {
+    wanted = suggesting_text_flag(file, [&] { return train::read_task_of_recipe(file, wanted); });
+  }
+  const auto task_of_file = wanted.task;
   for (const auto& set : task_) set(wanted);
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
   const auto& task = train::find_task(wanted.task);
+  if (!task_of_file.empty() && task_of_file != wanted.task) {
+    throw InputError(
+        fmt::format("--task {} contradicts the recipe {}, whose task is '{}': remove "
+                    "one of them from the command",
+                    wanted.task, name_or_path, task_of_file));
+  }
   if (!wanted.text.empty() && !task.reads_file()) {
     throw InputError(
         fmt::format("the task '{}' does not read a file: remove the flag --text, or the key `text` "
@@ -166,9 +242,8 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   }
   Recipe recipe = task.defaults;
   if (!file.empty()) recipe = train::read_recipe(file, recipe);
-  recipe = over(recipe);
   recipe.task = wanted.task;
-  return recipe;
+  return over(recipe);
 }
 
 Recipe RecipeFlags::over(Recipe base) const {
@@ -176,6 +251,7 @@ Recipe RecipeFlags::over(Recipe base) const {
     for (const auto& set : *setters) set(base);
   }
   train::check_recipe(base);
+  check_effects(base, *this);
   return base;
 }
 

@@ -24,10 +24,13 @@ class RecipeFlags {
   train::Recipe resolve(const std::string& name_or_path) const;
   /// Returns `base` with the flags applied.
   train::Recipe over(train::Recipe base) const;
+  /// Returns true if `flag` was given, for example --lr.
+  bool has(const std::string& flag) const { return command_.count(flag) > 0; }
 
  private:
   using Setters = std::vector<std::function<void(train::Recipe&)>>;
 
+  const CLI::App& command_;
   Setters task_;   // task and text, which determine the kind of model
   Setters given_;  // all other flags
 };

@@ -10,7 +10,7 @@ import signal
 import subprocess
 import unittest
 
-from attend_command import ATTEND, CommandTest, attend
+from attend_command import ATTEND, CommandTest, attend, expect_names
 from pseudo_terminal import open_pseudo_terminal
 from text_run import TextRunTest
 
@@ -139,6 +139,18 @@ class Sampling(GenerateTest):
         self.refuses(["generate", self.run_directory, "--prompt", "F", "--length-penalty", 2],
                      "--length-penalty requires --num-beams")
 
+    def test_options_without_effect_are_refused(self):
+        for arguments, named in (
+                (("--temperature", 0, "--top-k", 3), ("--temperature 0", "--top-k")),
+                (("--temperature", 0, "--seed", 3), ("--temperature 0", "--seed")),
+                (("--temperature", 0, "--num-samples", 3), ("--temperature 0", "--num-samples 3")),
+                (("--num-beams", 4, "--num-samples", 3), ("--num-beams 4", "--num-samples 3")),
+                (("--num-beams", 1, "--length-penalty", 2), ("--num-beams 1", "--length-penalty")),
+                (("--json", "--no-echo"), ("--json", "--no-echo"))):
+            result = attend("generate", self.run_directory, "--prompt", "F", *arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
+            expect_names(self, result.stderr, *named)
+
     def test_values_out_of_range(self):
         for flag, value, expected in (
                 ("--weights", "worst", "--weights: expected best|last, found 'worst'"),
@@ -169,7 +181,8 @@ class Output(GenerateTest):
                      "--stop: must not be empty")
 
     def test_json_contains_the_reason_for_stopping(self):
-        result = self.generate(*self.GREEDY, "--json", "--num-samples", 2, "--stop", "Frü", "--seed", 5)
+        likeliest = ("--prompt", "Füchse ", "--max-new-tokens", 15, "--top-k", 1)
+        result = self.generate(*likeliest, "--json", "--num-samples", 2, "--stop", "Frü", "--seed", 5)
         self.assertEqual(result.stderr, "")
         sample = {"text": "fressen ", "tokens": 11, "stopped_by": "Frü"}
         self.assertEqual(json.loads(result.stdout),

@@ -59,6 +59,11 @@ class LrFind(CommandTest):
         self.assertEqual((process.returncode, output), (128 + signal.SIGINT, ""), errors)
         self.assertRegex(errors, r"^stopped after [1-9]\d* of 1000000 steps\n$")
 
+    def test_flags_of_the_training_length_and_schedule_are_refused(self):
+        for flag, value, other in (("--max-steps", 9, "--num-steps"), ("--patience", 9, "--num-steps"),
+                                   ("--lr", 0.1, "--max-lr"), ("--schedule", "linear", "--min-lr")):
+            self.refuses(["lr-find", flag, value], flag, other)
+
     def test_invalid_ranges(self):
         for arguments, expected in ((["--num-steps", "1"], "--num-steps: must be at least 2, found 1"),
                                     (["--min-lr", "1"], "--min-lr (1) must be less than --max-lr (1)"),
