@@ -14,8 +14,15 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path recipe_folder() {
-  if (const char* given = std::getenv("ATTEND_MODELS")) return given;
   std::error_code unknown;
+  const char* given = std::getenv("ATTEND_MODELS");
+  if (given != nullptr && *given != '\0') {
+    if (fs::is_directory(given, unknown)) return given;
+    throw InputError(
+        fmt::format("ATTEND_MODELS is {}, expected a directory with recipes: correct or unset the "
+                    "environment variable",
+                    given));
+  }
   const auto program = fs::read_symlink("/proc/self/exe", unknown).parent_path();
   // In an installation, the program is in PREFIX/bin, and the recipes are in
   // PREFIX/share/attend/models. In the source tree, the program is in build/PRESET/bin, and the

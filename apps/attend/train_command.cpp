@@ -8,6 +8,7 @@
 #include "evaluation_text.h"
 #include "inspect_report.h"
 #include "interrupted.h"
+#include "io/utf8.h"
 #include "number_text.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
@@ -24,6 +25,7 @@
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace attend::app {
 namespace {
@@ -38,16 +40,37 @@ struct TrainArguments {
   bool print_config = false;
 };
 
-/// Returns the first of runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not exist. If the recipe
-/// has a text file, NAME is the name of this file without the extension. Otherwise, NAME is the
-/// name of the task.
-fs::path unused_directory(const train::Recipe& recipe) {
-  const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
-  fs::path directory = fs::path("runs") / name;
-  for (int n = 2; fs::exists(directory); ++n)
-    directory = fs::path("runs") / fmt::format("{}-{}", name, n);
-  return directory;
-}
+/// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
+/// exist. If the recipe has a text file, NAME is the name of this file without the extension.
+/// Otherwise, NAME is the name of the task. Several processes get different directories. The
+/// destructor removes the directory if it is empty, because the run failed before it wrote a file.
+class ClaimedDirectory {
+ public:
+  explicit ClaimedDirectory(const train::Recipe& recipe) {
+    const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
+    path_ = fs::path("runs") / name;
+    std::error_code error;
+    fs::create_directories("runs", error);
+    for (int n = 2; !error && !fs::create_directory(path_, error) && !error; ++n)
+      path_ = fs::path("runs") / fmt::format("{}-{}", name, n);
+    if (error) {
+      throw InputError(fmt::format("{} cannot be created: {}; pass a directory with --out",
+                                   path_.string(), error.message()));
+    }
+  }
+  ~ClaimedDirectory() {
+    std::error_code not_empty;
+    fs::remove(path_, not_empty);
+    fs::remove(path_.parent_path(), not_empty);
+  }
+  ClaimedDirectory(const ClaimedDirectory&) = delete;
+  ClaimedDirectory& operator=(const ClaimedDirectory&) = delete;
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
 
 /// Trains a run and prints its progress and results.
 class Training {
@@ -74,7 +97,7 @@ class Training {
   }
 
  private:
-  std::string directory() const { return run_.directory().path().string(); }
+  std::string directory() const { return printable(run_.directory().path().string()); }
 
   void print_header() {
     for (const auto& damage : run_.damaged()) {
@@ -91,6 +114,14 @@ class Training {
                                                 stack.num_layers, stack.num_heads, stack.embed_dim,
                                                 run_.task().tokenizer().size())),
                report_line("device", run_.device().str()), report_line("run", directory()));
+    const auto& training = recipe.training;
+    if (training.warmup_steps > training.max_steps) {
+      fmt::print(
+          "{}",
+          report_line("warm-up", fmt::format("{} steps, more than the {} of the training: the "
+                                             "learning rate does not reach lr; see --warmup-steps",
+                                             training.warmup_steps, training.max_steps)));
+    }
     if (step > 0) fmt::print("{}", report_line("resumed", fmt::format("from step {}", step)));
     std::fflush(stdout);
   }
@@ -138,8 +169,12 @@ class Training {
     }
     if (const auto attention = last_token_attention(run_.model(), run_.task());
         !attention.empty()) {
-      fmt::print("\nAttention weights of the last token (last layer, mean over heads):\n{}",
-                 attention);
+      fmt::print(
+          "\nAttention weights of the last token (last layer, mean over heads). The vectors of the "
+          "last\nlayer contain what earlier layers have read: a large weight of a token such as "
+          "'.' "
+          "can\nstand for words before it.\n{}",
+          attention);
     }
     fmt::print("{}", sample_report(run_.model(), run_.task(), run_.recipe().training.seed));
   }
@@ -160,18 +195,52 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& fla
   return flags.over(train::RunDirectory::open(arguments.resume).recipe());
 }
 
+/// Throws InputError for an option without effect, and for a directory that cannot be the directory
+/// of a new run.
+void check_output(const TrainArguments& arguments) {
+  const auto no_effect = [](const char* flag, const char* other) {
+    throw InputError(fmt::format("{} has no effect {}: remove it from the command", flag, other));
+  };
+  if (arguments.print_config && !arguments.out.empty()) no_effect("--out", "beside --print-config");
+  if (arguments.print_config && arguments.overwrite)
+    no_effect("--overwrite", "beside --print-config");
+  if (arguments.out.empty()) {
+    if (arguments.overwrite && arguments.resume.empty())
+      no_effect("--overwrite", "without --out, since a new directory is created");
+    return;
+  }
+  const fs::path out = arguments.out;
+  std::error_code missing;
+  if (fs::exists(out, missing) && !fs::is_directory(out, missing)) {
+    throw InputError(
+        fmt::format("--out {} cannot be created: a file with this name exists; pass "
+                    "another directory",
+                    arguments.out));
+  }
+  if (train::RunDirectory::exists(out) && !arguments.overwrite &&
+      !fs::exists(out / train::RunFiles::replaced, missing)) {
+    throw InputError(
+        fmt::format("{0} exists and contains a run: continue it with --resume {0}, "
+                    "overwrite it with --overwrite, or pass another --out",
+                    arguments.out));
+  }
+}
+
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   ignore_write_signals();  // a closed pipe must not end the run
   auto recipe = recipe_for(arguments, flags);
+  check_output(arguments);
   if (arguments.print_config) {
     fmt::print("{}", train::to_toml(recipe));
     return;
   }
   train::set_num_threads(recipe.training.threads);
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
-  const auto directory = !arguments.resume.empty() ? fs::path(arguments.resume)
-                         : !arguments.out.empty()  ? fs::path(arguments.out)
-                                                   : unused_directory(recipe);
+  std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
+  if (arguments.resume.empty() && arguments.out.empty()) claimed.emplace(recipe);
+  const auto directory = claimed                     ? claimed->path()
+                         : arguments.resume.empty() ? fs::path(arguments.out)
+                                                    : fs::path(arguments.resume);
   try {
     Training(arguments.resume.empty()
                  ? train::RecipeRun::begin(directory, recipe, arguments.overwrite)
