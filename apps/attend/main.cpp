@@ -2,34 +2,34 @@
 
 #include "attend/input_error.h"
 #include "commands.h"
+#include "error_message.h"
 #include "help_formatter.h"
 #include "interrupted.h"
-#include "nearest_name.h"
 #include "terminal.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
 #include <csignal>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 namespace {
 
 enum ExitStatus { kDone = 0, kFailed = 1, kWrongInput = 2 };
 
 int print_error(ExitStatus status, const std::string& message) {
-  attend::app::write_error(fmt::format("attend: {}\n", message));
+  attend::app::write_error(
+      fmt::format("attend: {}\n", attend::app::without_control_codes(message)));
   return status;
-}
-
-std::string switch_takes_no_value(const std::string& name) {
-  return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
 }
 
 /// Throws InputError if the word true, false, on or off follows a flag that has a --no- form, as in
@@ -51,43 +51,24 @@ void check_switches(const CLI::App& app, int argc, char** argv) {
     const auto* option = command->get_option_no_throw("--" + name);
     if (option != nullptr && option->get_items_expected_max() == 0 &&
         option->check_lname("no-" + name))
-      throw attend::InputError(switch_takes_no_value(name));
+      throw attend::InputError(attend::app::switch_takes_no_value(name));
   }
 }
 
-/// Returns the message for a command line error. If a subcommand or flag is unknown, the message
-/// suggests the most similar valid name, unless all valid names are very different.
-std::string explain(const CLI::App& app, const CLI::ParseError& error) {
-  std::vector<std::string> commands;
-  for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());
-  const auto chosen = app.get_subcommands();
-  const auto unexpected = app.remaining(/*recurse=*/true);
-  if (chosen.empty() && unexpected.empty()) {
-    return fmt::format("missing subcommand: expected one of {}", fmt::join(commands, ", "));
-  }
-  if (chosen.empty()) {
-    return fmt::format("unknown subcommand '{}'{}", unexpected[0],
-                       attend::did_you_mean(unexpected[0], commands));
-  }
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr &&
-      std::string_view(error.what()).find("At Most 1") != std::string_view::npos) {
-    const std::string text = error.what();
-    return fmt::format("{}: given more than once", text.substr(0, text.find(':')));
-  }
-  constexpr std::string_view kFlagValue = " was given a disallowed flag override";
-  if (const std::string text = error.what(); text.ends_with(kFlagValue)) {
-    auto name = text.substr(0, text.size() - kFlagValue.size());
-    if (name.starts_with("no-")) name.erase(0, 3);
-    return switch_takes_no_value(name);
-  }
-  if (unexpected.empty()) return error.what();
-  std::vector<std::string> flags;
-  for (const auto* option : chosen[0]->get_options()) {
-    for (const auto& name : option->get_lnames()) flags.push_back("--" + name);
-  }
-  return fmt::format("{}: unknown argument '{}'{}", chosen[0]->get_name(), unexpected[0],
-                     attend::did_you_mean(unexpected[0].substr(0, unexpected[0].find('=')), flags));
+/// Ends the program with a message if the working directory does not exist. Otherwise, MKL would
+/// end it with a message about a library, before `main` is called.
+void check_working_directory() {
+  std::array<char, PATH_MAX> directory{};
+  if (::getcwd(directory.data(), directory.size()) != nullptr || errno != ENOENT) return;
+  constexpr std::string_view kMessage =
+      "attend: the working directory was deleted: change to a directory that exists\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+  ::_exit(kWrongInput);
 }
+
+/// Functions in this section are called before the initialization of shared libraries such as MKL.
+[[gnu::section(".preinit_array"),
+  gnu::used]] void (*const before_libraries)() = check_working_directory;
 
 }  // namespace
 
@@ -133,14 +114,12 @@ int main(int argc, char** argv) {
     attend::app::flush_output();
     return 128 + interrupted.signal();
   } catch (const CLI::ParseError& error) {
-    return print_error(kWrongInput, explain(app, error));
+    return print_error(kWrongInput, attend::app::parse_error_message(app, error));
   } catch (const attend::InputError& error) {
-    return print_error(kWrongInput, error.what());
+    return print_error(kWrongInput, attend::app::error_message(app, error));
   } catch (const c10::ValueError& error) {
-    return print_error(kWrongInput, error.what_without_backtrace());
-  } catch (const c10::Error& error) {
-    return print_error(kFailed, error.what_without_backtrace());
+    return print_error(kWrongInput, attend::app::error_message(app, error));
   } catch (const std::exception& error) {
-    return print_error(kFailed, error.what());
+    return print_error(kFailed, attend::app::error_message(app, error));
   }
 }

@@ -1,0 +1,178 @@
+#include "error_message.h"
+
+#include "flag_synonyms.h"
+#include "io/utf8.h"
+#include "nearest_name.h"
+#include "train/recipe_fields.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <filesystem>
+#include <map>
+#include <new>
+#include <sstream>
+
+namespace attend::app {
+namespace {
+
+/// Returns the chosen subcommand; null if there is none.
+const CLI::App* chosen_command(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? nullptr : chosen.front();
+}
+
+/// Returns the text before `separator` in the message of CLI11, which is the name of an option.
+std::string name_before(const std::string& text, std::string_view separator) {
+  return text.substr(0, text.find(separator));
+}
+
+/// Returns the sentence for a message of CLI11 about an option of `command`.
+std::string sentence_of(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  if (dynamic_cast<const CLI::RequiredError*>(&error) != nullptr) {
+    const auto name = name_before(text, " is required");
+    const auto* option = command.get_option_no_throw(name);
+    if (option == nullptr) return text;
+    return fmt::format("{}: missing {} {}: {}; see attend {} --help", command.get_name(), name,
+                       option->get_type_name(), option->get_description(), command.get_name());
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const auto name = name_before(text, ":");
+    if (text.find("At Most 1") != std::string::npos) return name + ": given more than once";
+    if (text.ends_with(" missing")) {
+      const auto* option = command.get_option_no_throw(name);
+      return fmt::format("{}: expected a value{}, found none", name,
+                         option == nullptr ? "" : " " + option->get_type_name());
+    }
+  }
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
+    return text + ": remove one of them from the command";
+  constexpr std::string_view kFlagValue = " was given a disallowed flag override";
+  if (text.ends_with(kFlagValue)) {
+    const auto name = name_before(text, kFlagValue);
+    return switch_takes_no_value(name.starts_with("no-") ? name.substr(3) : name);
+  }
+  return text;
+}
+
+bool is_word_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
+}
+
+/// True if `message` contains `key` as a word. A key with its table, such as model.num_layers,
+/// does not count: it is about a recipe file.
+bool names_key(const std::string& message, const std::string& key) {
+  for (auto at = message.find(key); at != std::string::npos; at = message.find(key, at + 1)) {
+    const auto end = at + key.size();
+    const bool ends = end == message.size() || !is_word_character(message[end]) ||
+                      (message[end] == '.' && end + 1 == message.size());
+    if ((at == 0 || !is_word_character(message[at - 1])) && ends) return true;
+  }
+  return false;
+}
+
+/// Returns " (flag --max-steps)" for a message with the key max_steps; empty if the message has no
+/// key of a recipe that is a flag of `command`. Keys that are also English words, such as length,
+/// count only if their flag was given.
+std::string flags_in(const std::string& message, const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const auto& field : train::recipe_fields()) {
+    const std::string key = field.key;
+    const auto flag = field.flag();
+    const auto* option = command.get_option_no_throw(flag);
+    if (option == nullptr || message.find(flag) != std::string::npos) continue;
+    const bool is_clear = key.find('_') != std::string::npos || option->count() > 0;
+    if (is_clear && names_key(message, key)) flags.push_back(flag);
+  }
+  if (flags.empty()) return "";
+  return fmt::format(" (flag{} {})", flags.size() > 1 ? "s" : "", fmt::join(flags, ", "));
+}
+
+/// Removes each text that begins with `start` and ends with `end`.
+void erase_all(std::string& message, std::string_view start, std::string_view end) {
+  for (auto at = message.find(start); at != std::string::npos; at = message.find(start, at)) {
+    const auto last = message.find(end, at);
+    if (last == std::string::npos) return;
+    message.erase(at, last + end.size() - at);
+  }
+}
+
+/// Returns the amount in the message of a memory allocator, such as "4000 bytes" or "2.00 GiB".
+std::string requested_memory(const std::string& message) {
+  constexpr std::string_view kBefore = "ried to allocate ";
+  const auto at = message.find(kBefore);
+  if (at == std::string::npos) return "";
+  const auto amount = message.substr(at + kBefore.size());
+  return " for " + amount.substr(0, amount.find(". "));
+}
+
+std::string out_of_memory(const CLI::App* command, const std::string& message) {
+  const std::map<std::string, std::string> settings{
+      {"train", "--batch-size, --max-seq-len, --embed-dim or --num-layers"},
+      {"lr-find", "--batch-size, --max-seq-len, --embed-dim or --num-layers"},
+      {"generate", "--max-new-tokens or --num-beams, or pass a shorter prompt"}};
+  const auto found = settings.find(command == nullptr ? "" : command->get_name());
+  return fmt::format("not enough memory{}: {}", requested_memory(message),
+                     found == settings.end() ? "free memory, or use a machine with more memory"
+                                             : fmt::format("lower {}", found->second));
+}
+
+std::string text_of(const std::exception& error) {
+  if (const auto* failed = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
+    return fmt::format("{}: {}", failed->path1().string(), failed->code().message());
+  if (const auto* failed = dynamic_cast<const c10::Error*>(&error))
+    return failed->what_without_backtrace();
+  return error.what();
+}
+
+}  // namespace
+
+std::string switch_takes_no_value(const std::string& name) {
+  return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
+}
+
+std::string parse_error_message(const CLI::App& app, const CLI::ParseError& error) {
+  std::vector<std::string> commands;
+  for (const auto* command : app.get_subcommands({})) commands.push_back(command->get_name());
+  const auto* chosen = chosen_command(app);
+  const auto unexpected = app.remaining(/*recurse=*/true);
+  if (chosen == nullptr && unexpected.empty()) {
+    return fmt::format("missing subcommand: expected one of {}", fmt::join(commands, ", "));
+  }
+  if (chosen == nullptr) {
+    return fmt::format("unknown subcommand '{}'{}", unexpected[0],
+                       did_you_mean(unexpected[0], commands));
+  }
+  // CLI11 checks for missing arguments before it checks for unknown ones.
+  if (unexpected.empty()) return sentence_of(*chosen, error);
+  const auto unknown = unexpected[0].substr(0, unexpected[0].find('='));
+  return fmt::format("{}: unknown argument '{}'{}", chosen->get_name(), unexpected[0],
+                     suggest_flag(unknown, *chosen));
+}
+
+std::string error_message(const CLI::App& app, const std::exception& error) {
+  const auto* command = chosen_command(app);
+  auto message = text_of(error);
+  if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+      message.find("ried to allocate ") != std::string::npos) {
+    return out_of_memory(command, message);
+  }
+  erase_all(message, "[json.exception.", "] ");
+  erase_all(message, "[enforce fail at ", "] ");
+  if (message.starts_with(". ")) message.erase(0, 2);  // the condition of an enforce may be empty
+  return command == nullptr ? message : message + flags_in(message, *command);
+}
+
+std::string without_control_codes(const std::string& message) {
+  std::vector<std::string> lines;
+  std::istringstream rest(message);
+  for (std::string line; std::getline(rest, line);) lines.push_back(printable(line));
+  return fmt::format("{}", fmt::join(lines, "\n"));
+}
+
+}  // namespace attend::app

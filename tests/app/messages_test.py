@@ -1,0 +1,208 @@
+"""Messages: suggestions, names of flags and files, and no text of libraries or control codes.
+
+Run by CTest with ATTEND set to the built command; requires only Python 3.
+"""
+
+import json
+import os
+import pathlib
+import resource
+import subprocess
+import tempfile
+import unittest
+
+from attend_command import ATTEND, CommandTest, attend, command, expect_names
+
+TINY = ["--max-steps", 2, "--warmup-steps", 0, "--num-layers", 0, "--embed-dim", 8]
+
+
+class MessageTest(CommandTest):
+    def refuses_with(self, arguments, *names, **options):
+        """Expects exit status 2 and one line with all names."""
+        result = attend(*arguments, **options)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        expect_names(self, result.stderr, *names)
+        return result.stderr
+
+
+class Suggestions(MessageTest):
+    def test_flags_of_other_programs(self):
+        for given, flag in (
+                ("--batch", "--batch-size"), ("--batch_size", "--batch-size"), ("--epochs", "--max-steps"),
+                ("--learning-rate", "--lr"), ("--learning_rate", "--lr"), ("--n-layer", "--num-layers"),
+                ("--n_layer", "--num-layers"), ("--n_head", "--num-heads"), ("--n_embd", "--embed-dim"),
+                ("--context", "--max-seq-len"), ("--block_size", "--max-seq-len"), ("--steps", "--max-steps"),
+                ("--max_iters", "--max-steps"), ("--train.max_steps", "--max-steps"),
+                ("--per_device_train_batch_size", "--batch-size"), ("--output_dir", "--out"),
+                ("--hidden_size", "--embed-dim"), ("--validation_split", "--val-fraction")):
+            message = self.refuses_with(["train", f"{given}=2"], "train", given)
+            self.assertTrue(message.endswith(f"'{flag}'?\n"), message)
+
+    def test_only_flags_of_the_subcommand(self):
+        for arguments, flag in ((["generate", "run", "--max-length", 9], "--max-new-tokens"),
+                                (["train", "--max-length", 9], "--max-seq-len"),
+                                (["generate", "run", "--num_return_sequences", 9], "--num-samples")):
+            self.refuses_with(arguments, flag)
+        self.assertNotIn("--max-steps", self.refuses_with(["eval", "run", "--epochs", 2], "--epochs"))
+
+
+class Sentences(MessageTest):
+    def test_missing_values(self):
+        message = self.refuses_with(["train", "--num-layers"], "--num-layers", "BLOCKS")
+        self.assertNotIn("1 required", message)
+        self.refuses_with(["eval"], "eval", "run", "DIR")
+        self.refuses_with(["export", "run"], "export", "--out", "FILE")
+        self.refuses_with(["completion"], "completion", "bash|zsh|fish")
+
+    def test_keys_are_named_with_their_flags(self):
+        self.refuses_with(["train", "--embed-dim", 10, "--num-heads", 3], "embed_dim", "--embed-dim", "--num-heads")
+        self.refuses_with(["train", "--lr", "nan"], "lr", "--lr")
+        run = self.folder / "trained"
+        self.succeeds("train", "--out", run, *TINY)
+        self.refuses_with(["train", "--resume", run], run, "2/2", "--max-steps")
+
+    def test_keys_in_a_file_are_named_without_flags(self):
+        recipe = self.write("keys.toml", "[training]\nmax_stepz = 2\n")
+        message = self.refuses_with(["train", recipe], recipe, "training.max_steps")
+        self.assertNotIn("--max-steps", message)
+
+
+class Contradictions(MessageTest):
+    def test_a_task_beside_a_recipe(self):
+        self.refuses_with(["train", "sort", "--task", "copy"], "--task", "copy", "sort")
+        self.succeeds("train", "sort", "--task", "sort", "--print-config")
+
+    def test_values_with_which_nothing_is_learned(self):
+        self.refuses_with(["train", "--lr", 0, "--print-config"], "0", "--lr")
+        self.refuses_with(["train", "--threads", 0], "--threads", "auto", "0")
+        self.refuses_with(["train", "--max-steps", 9, "--warmup-steps", 10], "9", "10", "--max-steps", "--warmup-steps")
+
+    def test_a_default_warmup_that_is_too_long_is_reported(self):
+        run = self.folder / "warm"
+        result = self.succeeds("train", "--out", run, "--max-steps", 2, "--num-layers", 0, "--embed-dim", 8)
+        expect_names(self, result.stdout.split("before training")[0], "50", "2", "--warmup-steps")
+
+    def test_options_without_effect(self):
+        for arguments, named in (
+                (["--overwrite"], ["--overwrite", "--out"]),
+                (["--print-config", "--out", "run"], ["--print-config", "--out"]),
+                (["--print-config", "--out", "run", "--overwrite"], ["--print-config", "--out"]),
+                (["--momentum", 0.5], ["--momentum", "--optimizer muon"]),
+                (["--cooldown-fraction", 0.5], ["--cooldown-fraction", "--schedule wsd"]),
+                (["--schedule", "constant", "--min-lr-ratio", 0.5], ["--min-lr-ratio", "--schedule"]),
+                (["--vocab-size", 9], ["--vocab-size", "--tokenizer"]),
+                (["--tokenizer", "word"], ["--tokenizer", "--text"]),
+                (["--router-aux-loss-coef", 1], ["--router-aux-loss-coef", "--num-experts"])):
+            self.refuses_with(["train", *arguments], *named)
+        self.succeeds("train", "--momentum", 0.5, "--optimizer", "muon", "--print-config")
+
+
+class Files(MessageTest):
+    def test_a_text_in_the_place_of_a_recipe(self):
+        book = self.write("book.txt", "It was the best of times.\n" * 9)
+        self.refuses_with(["train", book], f"--text {book}")
+
+    def test_a_file_in_the_place_of_a_run_directory(self):
+        file = self.write("file", "mine")
+        for flags in ([], ["--overwrite"]):
+            message = self.refuses_with(["train", "--out", file, *flags], "--out", file)
+            self.assertNotIn("--overwrite", message)
+        self.assertEqual(file.read_text(), "mine")
+
+    def test_the_same_command_again(self):
+        run = self.folder / "again"
+        self.succeeds("train", "--out", run, *TINY)
+        self.refuses_with(["train", "--out", run, *TINY], run, "--out", f"--resume {run}", "--overwrite")
+
+    def test_a_folder_of_recipes_that_does_not_exist(self):
+        for arguments in (["models"], ["train", "sort"]):
+            self.refuses_with(arguments, "ATTEND_MODELS", "/nowhere/models",
+                              environment={"ATTEND_MODELS": "/nowhere/models"})
+
+    def test_a_deleted_working_directory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            gone = pathlib.Path(folder, "gone")
+            gone.mkdir()
+            result = subprocess.run(["bash", "-c", f"cd {gone} && rmdir {gone} && exec {ATTEND} tasks"],
+                                    capture_output=True, text=True, timeout=60)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        self.assertRegex(result.stderr, r"^attend: .*working directory.*\n$")
+
+    def test_toml_that_is_nested_too_deep(self):
+        recipe = self.write("deep.toml", "x = " + "[" * 999 + "]" * 999)
+        self.assertNotIn("TOML_MAX", self.refuses_with(["train", recipe], recipe))
+
+    def test_damaged_json(self):
+        run = self.folder / "damaged"
+        self.succeeds("train", "--out", run, *TINY)
+        for name in ("data.json", "tokenizer.json"):
+            whole = (run / name).read_bytes()
+            (run / name).write_bytes(whole[:20])
+            message = self.refuses_with(["eval", run], run / name)
+            self.assertNotIn("json.exception", message)
+            (run / name).write_bytes(whole)
+
+    def test_a_path_with_nul(self):
+        recipe = self.write("nul.toml", 'task = "text"\ntext = "/etc/passwd\\u0000.txt"\n')
+        self.refuses_with(["train", recipe], recipe, r"/etc/passwd\x00.txt")
+
+
+class ControlCodes(MessageTest):
+    ESCAPE = "\x1b]0;title\x07\x9b31m"
+
+    def test_arguments_and_names_are_escaped(self):
+        recipe = self.write("escape.toml", 'task = "\\u001b[2J"\n')
+        for arguments in ([self.ESCAPE], ["train", f"--{self.ESCAPE}"], ["train", self.ESCAPE],
+                          ["eval", self.ESCAPE], ["train", recipe], ["train", "--norm", self.ESCAPE]):
+            message = self.refuses_with(arguments, r"\x1b")
+            self.assertNotRegex(message, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
+    def test_a_path_that_is_not_utf8(self):
+        name = os.fsencode(self.folder) + b"/caf\xe9"
+        text = pathlib.Path(os.fsdecode(name + b".txt"))
+        text.write_text("It was the best of times.\n" * 99)
+        result = subprocess.run([ATTEND, "train", "--text", text], capture_output=True, timeout=60)
+        self.assertEqual(result.returncode, 2)
+        expect_names(self, result.stderr.decode(), "--text", "0xE9")
+        run = subprocess.run(command("train", "--out", os.fsdecode(name), *TINY), capture_output=True, timeout=60)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn(rb"caf\xe9", run.stdout)
+        done = subprocess.run([ATTEND, "eval", name, "--json"], capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(json.loads(done.stdout)["task"], "senses")
+
+
+class Memory(MessageTest):
+    def test_too_little_memory(self):
+        def with_little_memory():
+            resource.setrlimit(resource.RLIMIT_AS, (4 << 30, 4 << 30))
+
+        result = attend("train", "--max-steps", 1, "--warmup-steps", 0, "--batch-size", 60000, "--embed-dim", 1024,
+                        "--out", self.folder / "large", preexec_fn=with_little_memory)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        expect_names(self, result.stderr, "bytes", "--batch-size", "--max-seq-len", "--embed-dim")
+        self.assertNotRegex(result.stderr, r"enforce|alloc_cpu|std::|Allocator")
+
+
+class Directories(MessageTest):
+    def test_starts_at_the_same_time_get_their_own_directories(self):
+        with tempfile.TemporaryDirectory() as folder:
+            runs = [subprocess.Popen(command("train", *TINY), cwd=folder, stdout=subprocess.DEVNULL,
+                                     stderr=subprocess.PIPE) for _ in range(4)]
+            for run in runs:
+                errors = run.communicate(timeout=300)[1]
+                self.assertEqual(run.returncode, 0, errors)
+            names = sorted(path.name for path in pathlib.Path(folder, "runs").iterdir())
+        self.assertEqual(names, ["senses", "senses-2", "senses-3", "senses-4"])
+
+    def test_a_start_that_fails_leaves_no_directory(self):
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "short.txt").write_text("short")
+            self.refuses_with(["train", "--text", "short.txt"], "short.txt", cwd=folder)
+            self.assertEqual(os.listdir(folder), ["short.txt"])
+
+
+if __name__ == "__main__":
+    unittest.main()
