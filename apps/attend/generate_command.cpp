@@ -46,18 +46,14 @@ struct GenerateVisitor {
   }
   GeneratedSequence operator()(const SequenceClassifier&) const {
     return {};
-  }  // never called: the constructor of TextGenerator throws
+  }  // never called: run_generate throws
 };
 
 /// Generates samples for a prompt, each with its own seed.
 class TextGenerator {
  public:
   TextGenerator(train::Run run, const Prompt& prompt, const GenerateArguments& arguments)
-      : run_(std::move(run)), prompt_(encode(prompt)), arguments_(arguments) {
-    if (std::holds_alternative<SequenceClassifier>(run_.model)) {
-      throw InputError("the run's model is a sequence_classifier, which cannot generate text");
-    }
-  }
+      : run_(std::move(run)), prompt_(encode(prompt)), arguments_(arguments) {}
 
   /// True if the generated text continues the prompt (language model), false if it answers the
   /// prompt (seq2seq).
@@ -174,6 +170,12 @@ void run_generate(const CLI::App& command, GenerateArguments& arguments) {
   if (arguments.options.num_beams > 1)
     arguments.options.sampling.temperature = 0.0;  // beam search requires 0; the default is 0.8
   auto run = arguments.run.load();
+  if (std::holds_alternative<SequenceClassifier>(run.model)) {
+    throw InputError(fmt::format(
+        "{0}: the model is a sequence_classifier, which cannot generate text; use attend predict "
+        "{0}",
+        arguments.run.directory()));
+  }
   if (arguments.weight_format) prepare(train::module_of(run.model), *arguments.weight_format);
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(run), prompt, arguments);

@@ -153,7 +153,9 @@ class Training {
                state.threads == 1 ? "" : "s");
     fmt::print("run            {}\n\nNext:\n", directory());
     fmt::print("  attend eval {}\n", directory());
-    if (!std::holds_alternative<SequenceClassifier>(run_.model())) {
+    if (std::holds_alternative<SequenceClassifier>(run_.model())) {
+      fmt::print("  attend predict {} TEXT\n", directory());
+    } else {
       fmt::print("  attend generate {} --prompt TEXT\n", directory());
     }
     fmt::print("  attend export {} -o model.pt\n", directory());

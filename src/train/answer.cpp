@@ -10,6 +10,20 @@ namespace {
 
 const GenerationOptions kGreedy{.max_new_tokens = 200, .sampling = {.temperature = 0.0}};
 
+std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text) {
+  auto tokens = tokenizer.encode(text);
+  if (tokens.empty()) throw InputError("the prompt is empty, expected at least one token");
+  return tokens;
+}
+
+/// Returns the logits (C) of a classifier. A prompt longer than max_seq_len is truncated, as in
+/// training.
+torch::Tensor class_logits(SequenceClassifier& model, const std::vector<int64_t>& prompt) {
+  const torch::NoGradGuard no_grad;
+  const auto tokens = torch::tensor(prompt, torch::kLong).to(model->head->weight.device());  // (T)
+  return model(tokens.slice(0, 0, model->config.max_seq_len));
+}
+
 struct Answer {
   const Tokenizer& tokenizer;
   const std::vector<std::string>& classes;
@@ -23,12 +37,8 @@ struct Answer {
   }
   std::string operator()(SequenceClassifier& model) const {
     check_eval("answer", *model);
-    const torch::NoGradGuard no_grad;
-    const auto device = model->head->weight.device();
-    const auto tokens = torch::tensor(prompt, torch::kLong).to(device);  // (T)
-    // A prompt longer than max_seq_len is truncated, as in training.
-    const auto logits = model(tokens.slice(0, 0, model->config.max_seq_len));  // (C)
-    return classes.at(static_cast<std::size_t>(logits.argmax().item<int64_t>()));
+    const auto predicted = class_logits(model, prompt).argmax();
+    return classes.at(static_cast<std::size_t>(predicted.item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {
     return tokenizer.decode(generate(model, prompt, answer_tokens(tokenizer), kGreedy).tokens);
@@ -42,10 +52,16 @@ SequenceTokens answer_tokens(const Tokenizer& tokenizer) {
   return {.bos_token = id_of(kBosToken), .eos_token = id_of(kEosToken)};
 }
 
+torch::Tensor class_probabilities(SequenceClassifier& model, const Tokenizer& tokenizer,
+                                  const std::string& text) {
+  check_eval("class_probabilities", *model);
+  const auto logits = class_logits(model, encode(tokenizer, text));  // (C)
+  return logits.to(torch::kCPU, torch::kFloat).softmax(-1);
+}
+
 std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example) {
-  const auto encoded = tokenizer.encode(example.prompt);
-  if (encoded.empty()) throw InputError("the prompt is empty, expected at least one token");
+  const auto encoded = encode(tokenizer, example.prompt);
   return std::visit(Answer{tokenizer, classes, encoded, example.answer}, model);
 }
 

@@ -28,6 +28,7 @@ NAMES = {
     "b": "torch::Tensor",
     "model": "LanguageModel",
     "seq2seq": "Seq2Seq",
+    "classifier": "SequenceClassifier",
     "block": "TransformerBlock",
     "attention": "MultiheadAttention",
     "feed_forward": "FeedForward",

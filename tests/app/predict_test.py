@@ -1,0 +1,141 @@
+"""attend predict, and the class names and metrics of a classifier in attend eval, export and generate.
+
+Run by CTest with ATTEND set to the built command; requires only Python 3.
+"""
+
+import json
+import os
+import subprocess
+import unittest
+import zipfile
+
+from attend_command import ATTEND, CommandTest, expect_names
+from pseudo_terminal import open_pseudo_terminal
+
+CLASSES = ["first one", "second", "third"]
+ROWS = [(f"{word} {other}", CLASSES[number]) for number, word in enumerate(("ab", "cd", "ef"))
+        for other in ("gh", "hg", "ggh", "hhg", "gg", "hh")]
+
+
+class Classifier(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.table = cls.write("table.tsv", "text\tlabel\n" + "".join(f"{text}\t{name}\n" for text, name in ROWS))
+        cls.run_directory = cls.folder / "lines"
+        cls.training = cls().succeeds(
+            "train", "--task", "labelled-lines", "--text", cls.table, "--out", cls.run_directory, "--max-steps", 40,
+            "--embed-dim", 16, "--num-layers", 1, "--max-seq-len", 5, "--val-fraction", 0.3, "--lr", "1e-2")
+
+    def predict(self, *arguments, given=None):
+        """Returns the JSON objects that attend predict prints."""
+        output = self.succeeds("predict", self.run_directory, *arguments, "--json", given=given).stdout
+        return [json.loads(line) for line in output.splitlines()]
+
+
+class Predict(Classifier):
+    def test_probabilities_of_all_classes_are_sorted_and_sum_to_1(self):
+        (found,) = self.predict("ab gh", "--top", 0)
+        self.assertEqual(found["text"], "ab gh")
+        self.assertEqual(sorted(each["class"] for each in found["predictions"]), CLASSES)
+        probabilities = [each["probability"] for each in found["predictions"]]
+        self.assertEqual(probabilities, sorted(probabilities, reverse=True))
+        self.assertAlmostEqual(sum(probabilities), 1, places=5)
+
+    def test_top_is_the_number_of_classes(self):
+        (every,) = self.predict("cd hg", "--top", 0)
+        for flags, count in (((), 1), (("--top", 1), 1), (("--top", 2), 2), (("--top", 99), 3)):
+            (found,) = self.predict("cd hg", *flags)
+            self.assertEqual(found["predictions"], every["predictions"][:count], flags)
+
+    def test_prints_tabs_between_classes_and_probabilities(self):
+        (expected,) = self.predict("ef gg", "--top", 2)
+        fields = self.succeeds("predict", self.run_directory, "ef gg", "--top", 2).stdout.split("\t")
+        self.assertEqual(fields[::2], [each["class"] for each in expected["predictions"]])
+        for field, each in zip(fields[1::2], expected["predictions"], strict=True):
+            self.assertAlmostEqual(float(field), each["probability"], delta=6e-5)
+
+    def test_arguments_a_file_and_standard_input_agree(self):
+        texts = ["ab gh", "cd", "ef hh"]
+        expected = self.predict(*texts)
+        self.assertEqual([each["text"] for each in expected], texts)
+        for ending in ("\n", "\r\n"):
+            lines = "".join(text + ending for text in texts)
+            file = self.write("lines.txt", lines)
+            self.assertEqual(self.predict("--file", file), expected)
+            self.assertEqual(self.predict("--file", "-", given=lines), expected)
+            self.assertEqual(self.predict(given=lines.removesuffix(ending)), expected)
+        self.assertEqual(self.predict(given=""), [])
+
+    def test_each_line_of_a_pipe_is_answered_before_the_next(self):
+        process = subprocess.Popen([ATTEND, "predict", self.run_directory], stdin=subprocess.PIPE,
+                                   stdout=subprocess.PIPE, text=True)
+        with process:
+            for text in ("ab gh", "cd gh"):
+                process.stdin.write(text + "\n")
+                process.stdin.flush()
+                expected = self.succeeds("predict", self.run_directory, text).stdout
+                self.assertEqual(process.stdout.readline(), expected)
+            process.stdin.close()
+        self.assertEqual(process.returncode, 0)
+
+    def test_long_texts_are_truncated_as_in_training(self):
+        long, short = self.predict("ab gh" + "cd" * 100, "ab gh", "--top", 0)
+        self.assertEqual(long["predictions"], short["predictions"])
+        other = self.predict("ab g", "--top", 0)[0]
+        self.assertNotEqual(other["predictions"], short["predictions"])
+
+    def test_invalid_input(self):
+        run = ["predict", self.run_directory]
+        empty_line = self.write("empty_line.txt", "ab\n\ncd\n")
+        unknown = self.write("unknown.txt", "abz\n")
+        self.refuses([*run, "--file", unknown], f"{unknown}:1", "'z'")
+        self.refuses([*run, "abz"], "'abz'", "'z'")
+        self.refuses([*run, ""], "''")
+        self.refuses([*run, "--file", self.folder / "none.txt"], "none.txt")
+        self.refuses([*run, "ab", "--file", unknown], "--file", "text")
+        self.refuses([*run, "ab", "--top", -1], "--top", "-1")
+        result = self.fails(2, *run, "--file", empty_line)
+        expect_names(self, result.stderr, f"{empty_line}:2")
+        self.assertEqual(len(result.stdout.splitlines()), 1)
+
+    def fails(self, status, *arguments):
+        result = subprocess.run([ATTEND, *map(str, arguments)], capture_output=True, text=True, timeout=60)
+        self.assertEqual(result.returncode, status, result.stderr)
+        return result
+
+    def test_no_text_on_a_terminal(self):
+        controller, terminal = open_pseudo_terminal()
+        try:
+            result = subprocess.run([ATTEND, "predict", self.run_directory], stdin=terminal, capture_output=True,
+                                    text=True, timeout=60)
+        finally:
+            os.close(controller)
+            os.close(terminal)
+        self.assertEqual(result.returncode, 2)
+        expect_names(self, result.stderr, "TEXT", "--file")
+
+    def test_train_generate_and_predict_name_the_command_that_fits_the_model(self):
+        self.assertIn(f"  attend predict {self.run_directory} TEXT\n", self.training.stdout)
+        self.assertNotIn("attend generate", self.training.stdout)
+        self.refuses(["generate", self.run_directory], "sequence_classifier", f"attend predict {self.run_directory}")
+        senses = self.folder / "senses"
+        training = self.succeeds("train", "--out", senses, "--max-steps", 1, "--num-layers", 0)
+        self.assertNotIn("attend predict", training.stdout)
+        self.refuses(["predict", senses, "the"], "sequence_classifier", "language_model", f"attend generate {senses}")
+
+
+class Brackets(CommandTest):
+    def test_texts_are_used_verbatim(self):
+        run = self.folder / "brackets"
+        self.succeeds("train", "--task", "balanced-brackets", "--out", run, "--max-steps", 1, "--embed-dim", 16,
+                      "--num-layers", 1, "--batch-size", 4)
+        texts = ["[()]", "[]", "[[]]", "()", "[", "[](", "([)]"]
+        output = self.succeeds("predict", run, *texts, "--json").stdout
+        self.assertEqual([json.loads(line)["text"] for line in output.splitlines()], texts)
+        self.refuses(["predict", run, "[,]"], "'[,]'", "','")
+        self.refuses(["predict", run, "{}"], "'{}'", "'{'")
+
+
+if __name__ == "__main__":
+    unittest.main()
