@@ -1,4 +1,5 @@
 #include "attend/input_error.h"
+#include "attend/train/confusion_matrix.h"
 #include "attend/train/task_objective.h"
 #include "commands.h"
 #include "evaluation_text.h"
@@ -39,6 +40,23 @@ bool has_perplexity(const train::Model& model) {
   return !std::holds_alternative<SequenceClassifier>(model);
 }
 
+void add_class_metrics(const train::Evaluation& result, const std::vector<std::string>& classes,
+                       nlohmann::ordered_json& json) {
+  const auto metrics = train::class_metrics(result.confusion_matrix);
+  for (std::size_t i = 0; i < classes.size(); ++i) {
+    const auto& each = metrics.at(i);
+    json["classes"].push_back({{"class", classes[i]},
+                               {"precision", each.precision},
+                               {"recall", each.recall},
+                               {"f1", each.f1},
+                               {"support", each.support}});
+  }
+  for (const auto& row : result.confusion_matrix.unbind()) {
+    const auto* first = row.const_data_ptr<int64_t>();
+    json["confusion_matrix"].push_back(std::vector<int64_t>(first, first + row.numel()));
+  }
+}
+
 void print_json(const EvalArguments& arguments, const train::Run& run,
                 const train::Evaluation& result) {
   nlohmann::ordered_json json{{"task", run.recipe.task}};
@@ -48,6 +66,7 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
   if (has_perplexity(run.model)) json["perplexity"] = std::exp(result.loss);
   json["val_targets"] = result.num_targets;
   if (const auto accuracy = result.accuracy()) json["val_accuracy"] = *accuracy;
+  if (!run.classes.empty()) add_class_metrics(result, run.classes, json);
   fmt::print("{}\n", json.dump());
 }
 
@@ -60,6 +79,9 @@ void run_eval(const EvalArguments& arguments) {
   fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);
   if (has_perplexity(run.model)) fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
   if (result.accuracy()) fmt::print("accuracy    {}\n", accuracy_text(result.exact_match));
+  if (!run.classes.empty()) {
+    fmt::print("\n{}", class_metrics_text(result.confusion_matrix, run.classes));
+  }
 }
 
 }  // namespace
@@ -76,10 +98,12 @@ void add_eval_command(CLI::App& app) {
       ->type_name("FILE");
   arguments->run.add_device_to(*command);
   command
-      ->add_flag("--json", arguments->json,
-                 "print one JSON object: task, file, num_layers, val_loss, perplexity, "
-                 "val_targets (number of tokens, or of sequences for a classifier), val_accuracy "
-                 "(0 to 1)")
+      ->add_flag(
+          "--json", arguments->json,
+          "print one JSON object: task, file, num_layers, val_loss, perplexity, val_targets (number of "
+          "tokens, or of sequences for a classifier), val_accuracy (0 to 1); for a "
+          "classifier also classes (class, precision, recall, f1, support) and "
+          "confusion_matrix (row = true class, column = predicted class)")
       ->group("Output");
   command->footer(
       "Examples:\n"

@@ -4,6 +4,7 @@
 #include "attend/train/model.h"
 
 #include <string>
+#include <vector>
 
 namespace attend::app {
 
@@ -12,5 +13,9 @@ std::string targets_text(const train::Evaluation& evaluation, const train::Model
 
 /// The accuracy with counts: "97.3% (973/1000 sequences)".
 std::string accuracy_text(const train::ExactMatch& matches);
+
+/// A table with the precision, recall, F1 and support of each class, and the confusion matrix.
+std::string class_metrics_text(const torch::Tensor& confusion_matrix,
+                               const std::vector<std::string>& classes);
 
 }  // namespace attend::app

@@ -10,6 +10,7 @@
 #include "attend/train/batch.h"
 #include "attend/train/checkpoint.h"
 #include "attend/train/checkpoint_store.h"
+#include "attend/train/confusion_matrix.h"
 #include "attend/train/dataset_objective.h"
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"

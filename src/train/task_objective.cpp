@@ -2,6 +2,7 @@
 
 #include "attend/nn/eval_guard.h"
 #include "attend/nn/mixture_of_experts.h"
+#include "attend/train/confusion_matrix.h"
 #include "attend/train/loss.h"
 #include "train/autocast_for.h"
 
@@ -31,6 +32,7 @@ Batch to_device(const Batch& batch, torch::Device device) {
 /// Evaluates a model. The caller sets eval mode and disables gradients.
 Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches) {
   const auto device = device_of(module_of(model));
+  const bool is_classifier = std::holds_alternative<SequenceClassifier>(model);
   Evaluation result;
   for (const auto& rows : batches) {
     const auto batch = to_device(rows, device);
@@ -38,6 +40,10 @@ Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches) {
     result.loss += summed_loss(logits, batch.targets).item<double>();
     result.num_targets += num_targets(batch);
     result.exact_match += exact_match(logits, batch);
+    if (!is_classifier) continue;
+    const auto matrix = confusion_matrix(logits.argmax(-1), batch.targets, logits.size(-1));
+    auto& sum = result.confusion_matrix;
+    sum = sum.defined() ? sum + matrix : matrix;
   }
   result.loss /= static_cast<double>(result.num_targets);
   return result;

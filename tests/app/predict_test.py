@@ -137,5 +137,38 @@ class Brackets(CommandTest):
         self.refuses(["predict", run, "{}"], "'{}'", "'{'")
 
 
+class Eval(Classifier):
+    def test_metrics_agree_with_the_predictions(self):
+        """The metrics are computed again in Python from the output of attend predict."""
+        predicted = [each["predictions"][0]["class"] for each in self.predict(*[text for text, _ in ROWS])]
+        pairs = [(name, found) for (_, name), found in zip(ROWS, predicted, strict=True)]
+        report = json.loads(self.succeeds("eval", self.run_directory, self.table, "--json").stdout)
+        self.assertEqual(report["confusion_matrix"],
+                         [[pairs.count((true, found)) for found in CLASSES] for true in CLASSES])
+        self.assertEqual([each["class"] for each in report["classes"]], CLASSES)
+        self.assertGreater(len(set(predicted)), 1)
+        for each in report["classes"]:
+            name = each["class"]
+            hits, found = pairs.count((name, name)), predicted.count(name)
+            precision, recall = hits / found if found else 0, hits / 6
+            f1 = 2 * precision * recall / (precision + recall) if hits else 0
+            for key, expected in (("precision", precision), ("recall", recall), ("f1", f1), ("support", 6)):
+                self.assertAlmostEqual(each[key], expected, msg=f"{key} of {name}")
+
+    def test_prints_the_metrics_and_the_matrix(self):
+        report = json.loads(self.succeeds("eval", self.run_directory, "--json").stdout)
+        text = self.succeeds("eval", self.run_directory).stdout
+        for each, row in zip(report["classes"], report["confusion_matrix"], strict=True):
+            numbers = rf"{each['precision']:.4f} +{each['recall']:.4f} +{each['f1']:.4f} +{each['support']}"
+            self.assertRegex(text, rf"(?m)^{each['class']} +{numbers}$")
+            self.assertRegex(text, rf"(?m)^{each['class']} +{' +'.join(map(str, row))}$")
+
+    def test_only_classifiers_have_class_metrics(self):
+        senses = self.folder / "senses"
+        self.succeeds("train", "--out", senses, "--max-steps", 1, "--num-layers", 0)
+        report = json.loads(self.succeeds("eval", senses, "--json").stdout)
+        self.assertFalse({"classes", "confusion_matrix"} & report.keys())
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -56,6 +56,7 @@ TEST(Evaluation, LossIsTheMeanOverTargets) {
   EXPECT_DOUBLE_EQ(*result.accuracy(), 0.25);
   EXPECT_EQ(result.exact_match.correct, 1);
   EXPECT_EQ(result.exact_match.total, 4);
+  EXPECT_FALSE(result.confusion_matrix.defined());
 }
 
 TEST(Evaluation, AccuracyOfAClassifier) {
@@ -75,6 +76,9 @@ TEST(Evaluation, AccuracyOfAClassifier) {
   const auto result = evaluate(model, {batch});
   EXPECT_EQ(result.num_targets, 4);
   EXPECT_DOUBLE_EQ(*result.accuracy(), 0.75);
+  const auto matrix = torch::tensor({{0, 1, 0}, {0, 3, 0}, {0, 0, 0}}, torch::kLong);
+  EXPECT_TRUE(result.confusion_matrix.equal(matrix)) << result.confusion_matrix;
+  EXPECT_TRUE(evaluate(model, {batch, batch}).confusion_matrix.equal(2 * matrix));
 }
 
 TEST(Evaluation, MakesTheValidationDataOnce) {

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <torch/types.h>
+
 #include <cstdint>
 #include <optional>
 
@@ -30,6 +32,9 @@ struct Evaluation {
   double loss = 0.0;            ///< mean over the targets
   ExactMatch exact_match = {};  ///< correct predictions; total 0 for data without answers
   int64_t num_targets = 0;      ///< number of targets
+  /// Result of `confusion_matrix`, (C, C) int64; undefined unless the model is a
+  /// SequenceClassifier.
+  torch::Tensor confusion_matrix = {};
 
   /// Returns the accuracy of `exact_match`, 0 to 1; std::nullopt if its total is 0, for example for
   /// data without answers.
