@@ -3,12 +3,14 @@
 #include "attend/train/task_objective.h"
 #include "commands.h"
 #include "evaluation_text.h"
+#include "overrides.h"
 #include "run_option.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <filesystem>
 #include <memory>
 
 namespace attend::app {
@@ -40,6 +42,13 @@ bool has_perplexity(const train::Model& model) {
   return !std::holds_alternative<SequenceClassifier>(model);
 }
 
+/// Returns the name of the run directory, also for paths such as "." and "runs/first/".
+std::string name_of_run(const std::string& directory) {
+  auto name = std::filesystem::weakly_canonical(directory);
+  if (!name.has_filename()) name = name.parent_path();
+  return name.filename().string();
+}
+
 void add_class_metrics(const train::Evaluation& result, const std::vector<std::string>& classes,
                        nlohmann::ordered_json& json) {
   const auto metrics = train::class_metrics(result.confusion_matrix);
@@ -59,15 +68,17 @@ void add_class_metrics(const train::Evaluation& result, const std::vector<std::s
 
 void print_json(const EvalArguments& arguments, const train::Run& run,
                 const train::Evaluation& result) {
-  nlohmann::ordered_json json{{"task", run.recipe.task}};
+  nlohmann::ordered_json json{{"run", name_of_run(arguments.run.directory())},
+                              {"task", run.recipe.task}};
   if (!arguments.file.empty()) json["file"] = arguments.file;
   json["num_layers"] = run.recipe.stack().num_layers;
+  json["overrides"] = overrides_of(run.recipe, train::find_task(run.recipe.task).defaults);
   json["val_loss"] = result.loss;
   if (has_perplexity(run.model)) json["perplexity"] = std::exp(result.loss);
   json["val_targets"] = result.num_targets;
   if (const auto accuracy = result.accuracy()) json["val_accuracy"] = *accuracy;
   if (!run.classes.empty()) add_class_metrics(result, run.classes, json);
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void run_eval(const EvalArguments& arguments) {
@@ -100,7 +111,8 @@ void add_eval_command(CLI::App& app) {
   command
       ->add_flag(
           "--json", arguments->json,
-          "print one JSON object: task, file, num_layers, val_loss, perplexity, val_targets (number of "
+          "print one JSON object: run, task, file, num_layers, overrides (values that differ "
+          "from the defaults of the task), val_loss, perplexity, val_targets (number of "
           "tokens, or of sequences for a classifier), val_accuracy (0 to 1); for a "
           "classifier also classes (class, precision, recall, f1, support) and "
           "confusion_matrix (row = true class, column = predicted class)")

@@ -8,6 +8,7 @@
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_text.h"
+#include "overrides.h"
 #include "train/recipe_fields.h"
 
 #include <fmt/format.h>
@@ -36,21 +37,19 @@ void add_values(const train::Recipe& recipe, const char* only_section, ordered_j
   }
 }
 
-/// Adds the values of `recipe` that differ from `defaults` to the header of `report`, and their
-/// keys to its JSON. If no value differs, the header contains "none" and `source_of_defaults`, for
+/// Adds the values of `recipe` that differ from `defaults` to the header of `report` and to its
+/// JSON. If no value differs, the header contains "none" and `source_of_defaults`, for
 /// example "none (defaults of the task)".
 void add_overrides(const train::Recipe& recipe, const train::Recipe& defaults,
                    const char* source_of_defaults, InspectReport& report) {
-  auto overrides = ordered_json::array();
+  auto overrides = overrides_of(recipe, defaults);
+  std::string label = "overrides";
   for (const auto& field : train::recipe_fields()) {
-    if (std::string_view(field.key) == "text") continue;  // has no default
-    const auto value = train::value_text(field, recipe);
-    const auto default_value = train::value_text(field, defaults);
-    if (value == default_value) continue;
-    report.header +=
-        report_line(overrides.empty() ? "overrides" : "",
-                    fmt::format("{} = {} (default {})", field.key, value, default_value));
-    overrides.push_back(field.key);
+    if (!overrides.contains(field.key)) continue;
+    report.header += report_line(
+        label, fmt::format("{} = {} (default {})", field.key, train::value_text(field, recipe),
+                           train::value_text(field, defaults)));
+    label.clear();
   }
   if (overrides.empty())
     report.header += report_line("overrides", fmt::format("none ({})", source_of_defaults));

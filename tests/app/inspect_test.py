@@ -152,7 +152,7 @@ class Runs(InspectTest):
         self.assertTrue(found["finished"])
         self.assertEqual(found["config"]["values"], {"channels": "4"})
         self.assertEqual(found["config"]["training"]["lr"], 0.5)
-        self.assertEqual(found["overrides"], ["max_steps", "lr"])
+        self.assertEqual(found["overrides"], {"max_steps": 5, "lr": 0.5})
         self.assertNotIn("task", found)
         unfinished = self.custom_run("custom-unfinished", "checkpoint")
         self.assertIn("kind        run (unfinished)\n", self.inspect(unfinished))

@@ -163,6 +163,14 @@ class Eval(Classifier):
             self.assertRegex(text, rf"(?m)^{each['class']} +{numbers}$")
             self.assertRegex(text, rf"(?m)^{each['class']} +{' +'.join(map(str, row))}$")
 
+    def test_json_names_the_run_and_the_values_that_differ_from_the_defaults(self):
+        for directory, options in ((self.run_directory, {}), (f"{self.run_directory}/", {}),
+                                   (".", {"cwd": self.run_directory})):
+            report = json.loads(self.succeeds("eval", directory, "--json", **options).stdout)
+            self.assertEqual((report["run"], report["task"]), ("lines", "labelled-lines"))
+            self.assertEqual(report["overrides"], {"val_fraction": 0.3, "num_layers": 1, "embed_dim": 16,
+                                                   "max_seq_len": 5, "max_steps": 40, "lr": 0.01})
+
     def test_only_classifiers_have_class_metrics(self):
         senses = self.folder / "senses"
         self.succeeds("train", "--out", senses, "--max-steps", 1, "--num-layers", 0)
