@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <filesystem>
 #include <memory>
@@ -57,11 +58,20 @@ void check_target(const ExportArguments& arguments) {
   if (!arguments.overwrite) fail("already exists; pass another -o FILE, or --overwrite");
 }
 
-/// Returns the tokenizer's files and recipe.toml. They are stored in the exported file, unless it
-/// is a safetensors file.
+/// Returns the class names of a classifier as a file with a JSON array; empty for other models.
+std::map<std::string, std::string> classes_file(const train::Run& run) {
+  if (run.classes.empty()) return {};
+  return {{"classes.json", nlohmann::json(run.classes).dump()}};
+}
+
+/// Returns the tokenizer's files, recipe.toml and the class names. They are stored in the exported
+/// file, unless it is a safetensors file.
 std::map<std::string, std::string> extra_files(const train::Run& run) {
   auto files = run.tokenizer->files();
-  files.emplace(train::RunFiles::recipe, train::to_toml(run.recipe));
+  auto recipe = run.recipe;
+  recipe.text.clear();  // a path of this machine
+  files.emplace(train::RunFiles::recipe, train::to_toml(recipe));
+  files.merge(classes_file(run));
   return files;
 }
 
@@ -92,9 +102,12 @@ ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
     case ExportFormat::onnx:
       plan.options.extra_files = texts_of(plan.options.extra_files);
       return export_onnx(plan, out);
-    case ExportFormat::safetensors:
-      save_safetensors(out, {.tensors = state_dict(*plan.model), .metadata = {{"format", "pt"}}});
+    case ExportFormat::safetensors: {
+      auto metadata = classes_file(run);
+      metadata.emplace("format", "pt");
+      save_safetensors(out, {.tensors = state_dict(*plan.model), .metadata = metadata});
       return {};
+    }
   }
   throw InputError(fmt::format("unknown format {}", static_cast<int>(format)));
 }

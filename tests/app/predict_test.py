@@ -178,5 +178,39 @@ class Eval(Classifier):
         self.assertFalse({"classes", "confusion_matrix"} & report.keys())
 
 
+class Export(Classifier):
+    def test_files_contain_the_class_names_but_no_paths(self):
+        for extension in ("pt", "pt2", "onnx", "safetensors"):
+            with self.subTest(extension):
+                path = self.folder / f"model.{extension}"
+                self.succeeds("export", self.run_directory, "-o", path)
+                content = path.read_bytes()
+                if extension.startswith("pt"):
+                    with zipfile.ZipFile(path) as archive:
+                        texts = {name.split("/")[-1]: archive.read(name) for name in archive.namelist()}
+                    content = b"".join(texts.values())
+                    self.assertEqual(json.loads(texts["classes.json"]), CLASSES)
+                    self.assertIn(b"labelled-lines", texts["recipe.toml"])
+                elif extension == "safetensors":
+                    size = int.from_bytes(content[:8], "little")
+                    metadata = json.loads(content[8:8 + size])["__metadata__"]
+                    self.assertEqual(metadata.keys(), {"format", "classes.json"})
+                    self.assertEqual(json.loads(metadata["classes.json"]), CLASSES)
+                else:
+                    self.assertIn(b"classes.json", content)
+                    self.assertIn(b'["first one","second","third"]', content)
+                    self.assertIn(b"labelled-lines", content)
+                self.assertNotIn(str(self.folder).encode(), content)
+                self.assertNotIn(b"table.tsv", content)
+
+    def test_files_of_other_models_contain_no_class_names(self):
+        senses = self.folder / "senses"
+        self.succeeds("train", "--out", senses, "--max-steps", 1, "--num-layers", 0)
+        path = self.folder / "senses.pt"
+        self.succeeds("export", senses, "-o", path)
+        with zipfile.ZipFile(path) as archive:
+            self.assertNotIn("classes.json", [name.split("/")[-1] for name in archive.namelist()])
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -106,6 +106,25 @@ class LoadInPython(unittest.TestCase):
             self.assertTrue(torch.equal(value, weights[name]), name)
         return archive, weights, vocabulary
 
+    def test_the_example_prints_the_classes_of_attend_predict(self):
+        example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "serve" / "predict.py"
+        texts = ["([])", "([)]", "[]"]
+        with tempfile.TemporaryDirectory() as folder:
+            run, model = pathlib.Path(folder, "run"), pathlib.Path(folder, "model.pt")
+
+            def output(*command):
+                return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+            output(ATTEND, "train", "--task", "balanced-brackets", "--out", run, "--max-steps", "2", "--embed-dim",
+                   "16", "--num-layers", "1", "--batch-size", "4")
+            output(ATTEND, "export", run, "-o", model)
+            found = output(sys.executable, example, model, *texts)
+            expected = output(ATTEND, "predict", run, *texts)
+        for line, other in zip(found.splitlines(), expected.splitlines(), strict=True):
+            (name, probability), (other_name, other_probability) = line.split("\t"), other.split("\t")
+            self.assertEqual(name, other_name)
+            self.assertAlmostEqual(float(probability), float(other_probability), delta=2e-4)
+
     def check(self, *flags, layers=2, norm_order="pre"):
         archive, weights, vocabulary = self.export(*flags, layers=layers)
         model = torch.jit.load(io.BytesIO(archive))
