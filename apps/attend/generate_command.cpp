@@ -49,6 +49,15 @@ struct GenerateVisitor {
   }  // never called: run_generate throws
 };
 
+/// Returns the token of a line break; empty if the vocabulary has none. A text can begin after a
+/// line break, so this token replaces an empty prompt.
+std::vector<int64_t> line_break(const Tokenizer& tokenizer) {
+  for (int64_t id = 0; id < tokenizer.size(); ++id) {
+    if (tokenizer.decode({id}) == "\n") return {id};
+  }
+  return {};
+}
+
 /// Generates samples for a prompt, each with its own seed.
 class TextGenerator {
  public:
@@ -67,6 +76,8 @@ class TextGenerator {
     TokenStream stream(decode, before, arguments_.stops, print);
     auto options = arguments_.options;
     options.seed = seed(n);
+    const std::string eos_token = train::find_task(run_.recipe.task).eos_token;
+    if (!eos_token.empty()) options.eos_tokens = run_.tokenizer->encode(eos_token);
     if (options.num_beams == 1) {
       options.on_token = [&](const GeneratedToken& token) { return stream.add(token.token); };
     }
@@ -85,7 +96,11 @@ class TextGenerator {
   std::vector<int64_t> encode(const Prompt& prompt) const {
     return with_source(prompt.source, [&] {
       auto tokens = run_.tokenizer->encode(prompt.text);
-      if (tokens.empty()) throw InputError("the prompt is empty: expected at least one token");
+      if (tokens.empty() && continues()) tokens = line_break(*run_.tokenizer);
+      if (tokens.empty())
+        throw InputError(
+            "the prompt is empty and the model cannot begin with a line break: expected at "
+            "least one token");
       return tokens;
     });
   }
@@ -236,7 +251,7 @@ void add_weight_format(CLI::App& command, GenerateArguments& arguments) {
 void add_output(CLI::App& command, GenerateArguments& arguments) {
   constexpr const char* kGroup = "Output";
   add_number(command, "--max-new-tokens", arguments.options.max_new_tokens, kNotNegative,
-             "maximum number of tokens to generate", "TOKENS")
+             "maximum number of tokens to generate; the answer of a task may end earlier", "TOKENS")
       ->group(kGroup);
   // The unparsed arguments are used, because CLI11 would parse {} and [a] as lists.
   command

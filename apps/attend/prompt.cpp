@@ -21,7 +21,8 @@ void PromptOptions::add_to(CLI::App& command) {
   // The callbacks do nothing: `read` takes the unconverted text from CLI11's results(), since
   // CLI11's conversion to a string would change texts such as [a].
   text_ = command.add_option("--prompt", CLI::callback_t([](const auto&) { return true; }),
-                             "prompt text");
+                             "prompt text; if empty, the text begins after a line break, which "
+                             "must be in the vocabulary");
   text_->type_name("TEXT")->group("Prompt");
   file_ = command.add_option(
       "--prompt-file", CLI::callback_t([](const auto&) { return true; }),

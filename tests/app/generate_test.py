@@ -80,16 +80,28 @@ class Prompts(GenerateTest):
 
     def test_errors_name_the_source(self):
         run = ["generate", self.run_directory]
-        empty = self.write("empty.txt", "")
         (self.folder / "latin1.txt").write_bytes(b"F\xfcchse")
-        self.refuses([*run, "--prompt", ""], "--prompt: the prompt is empty")
-        self.refuses([*run, "--prompt-file", empty], "empty.txt: the prompt is empty")
-        self.refuses(run, "standard input: the prompt is empty", given="")
         self.refuses(run, "standard input: unknown character 'z'", given="z")
         self.refuses([*run, "--prompt-file", self.folder / "latin1.txt"], "latin1.txt:", "0xFC")
         self.refuses([*run, "--prompt-file", self.folder / "none.txt"], "none.txt: no such file")
         self.refuses([*run, "--prompt-file", self.folder], "found a directory")
-        self.refuses([*run, "--prompt", "F", "--prompt-file", empty], "--prompt-file", "--prompt")
+        self.refuses([*run, "--prompt", "F", "--prompt-file", self.text], "--prompt-file", "--prompt")
+
+    def test_empty_prompts_begin_after_a_line_break(self):
+        expected = self.generate("--prompt", "\n", "--no-echo", *self.GREEDY).stdout
+        self.assertTrue(expected.startswith("Füchse"), expected)
+        for arguments, given in ((("--prompt", ""), None), (("--prompt-file", self.write("empty.txt", "")), None),
+                                 ((), "")):
+            self.assertEqual(self.generate(*arguments, *self.GREEDY, given=given).stdout, expected)
+
+    def test_bytes_that_are_not_utf8_are_a_prompt_of_a_byte_model(self):
+        run = self.folder / "bytes"
+        self.succeeds("train", "--text", self.text, "--tokenizer", "byte", "--embed-dim", 16, "--num-layers", 1,
+                      "--max-seq-len", 8, "--max-steps", 1, "--out", run)
+        (self.folder / "bytes.txt").write_bytes(b"F\xfcchse")
+        result = subprocess.run([ATTEND, "generate", run, "--prompt-file", self.folder / "bytes.txt",
+                                 "--max-new-tokens", "0"], capture_output=True, timeout=60)
+        self.assertEqual((result.returncode, result.stdout), (0, b"F\xfcchse\n"), result.stderr)
 
     def test_missing_on_a_terminal(self):
         controller, terminal = open_pseudo_terminal()
@@ -233,6 +245,24 @@ class OtherModels(CommandTest):
         self.assertLessEqual(sample["tokens"], 4)
         self.assertEqual(self.succeeds("generate", run, *prompt).stdout, sample["text"] + "\n")
         self.refuses(["generate", run, "--prompt", "the unicorn"], "--prompt", "unicorn")
+
+    def test_ends_before_the_last_token_of_the_answer(self):
+        run = self.trained("copy")
+        for beams in (1, 2):
+            flags = ("--num-samples", 5) if beams == 1 else ("--num-beams", beams)
+            result = self.succeeds("generate", run, "--prompt", "cab=", *flags, "--json")
+            samples = json.loads(result.stdout)["samples"]
+            for sample in samples:
+                self.assertNotIn(".", sample["text"])
+            if beams == 1:  # the samples of a model without training contain a full stop after a few tokens
+                self.assertLess(max(sample["tokens"] for sample in samples), 200)
+
+    def test_empty_prompts_of_a_model_without_line_breaks(self):
+        run = self.trained("sort")
+        empty = self.write("empty.txt", "")
+        self.refuses(["generate", run, "--prompt", ""], "--prompt:", "empty")
+        self.refuses(["generate", run, "--prompt-file", empty], f"{empty}:", "empty")
+        self.refuses(["generate", run], "standard input:", "empty", given="")
 
     def test_a_classifier_is_rejected(self):
         run = self.trained("balanced-brackets")

@@ -62,6 +62,8 @@ struct ATTEND_API TaskInfo {
   std::vector<Batch> (*batches_of_file)(const std::filesystem::path&, const Recipe&,
                                         const Tokenizer&, const std::vector<std::string>& classes,
                                         int64_t size) = nullptr;
+  const char* eos_token = "";  ///< last token of each answer of a LanguageModel, where generation
+                               ///< stops; empty if the answers have no such token
 
   /// True if the task reads `Recipe::text`.
   bool reads_file() const { return batches_of_file != nullptr; }

@@ -53,7 +53,9 @@ TaskInfo addition_task() {
           "sum of two numbers, last digit first: 012+345=7530.",
           AdditionTask::defaults(),
           make<AdditionTask>,
-          {"length"}};
+          {"length"},
+          /*batches_of_file=*/nullptr,
+          /*eos_token=*/"."};
 }
 
 }  // namespace attend::train

@@ -79,7 +79,9 @@ TaskInfo letter_task(const char* name, const char* summary, const Recipe& defaul
           [](const Recipe& recipe, std::shared_ptr<const Tokenizer>) -> std::unique_ptr<Task> {
             return std::make_unique<LetterTask>(recipe, answer);
           },
-          {"length", "symbols"}};
+          {"length", "symbols"},
+          /*batches_of_file=*/nullptr,
+          /*eos_token=*/"."};
 }
 
 }  // namespace
