@@ -1,12 +1,14 @@
 #include "io/files.h"
 
 #include "attend/input_error.h"
+#include "io/utf8.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 #include <utf8.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -75,14 +77,37 @@ std::string read_start(const fs::path& path, std::size_t bytes) {
   return start;
 }
 
+void check_is_regular(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored) || fs::is_directory(path, ignored)) {
+    open_to_read(path);  // throws
+  }
+  if (!fs::is_regular_file(path, ignored)) {
+    throw InputError(
+        fmt::format("{}: expected a regular file, found a pipe or a device; copy its content to a "
+                    "file first",
+                    path.string()));
+  }
+}
+
 std::string read_text(const fs::path& path) {
+  check_is_regular(path);
   auto text = read_bytes(path);
   if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
+  text.erase(0, text.size() - without_byte_order_mark(text, path.string()).size());
   const auto invalid = utf8::find_invalid(text.begin(), text.end());
+  const auto zero = std::find(text.begin(), invalid, '\0');
+  const auto place = [&](auto at) {
+    return line_and_column(text, static_cast<std::size_t>(at - text.begin()));
+  };
+  if (zero != invalid) {
+    throw InputError(fmt::format("{}: expected text, found a NUL byte (0x00) at offset {} ({})",
+                                 path.string(), zero - text.begin(), place(zero)));
+  }
   if (invalid != text.end()) {
-    throw InputError(fmt::format("{}: expected UTF-8 text, found byte 0x{:02X} at offset {}",
+    throw InputError(fmt::format("{}: expected UTF-8 text, found byte 0x{:02X} at offset {} ({})",
                                  path.string(), static_cast<unsigned char>(*invalid),
-                                 invalid - text.begin()));
+                                 invalid - text.begin(), place(invalid)));
   }
   return text;
 }

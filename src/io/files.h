@@ -10,9 +10,13 @@
 
 namespace attend {
 
-/// Returns the content of a UTF-8 text file. Throws InputError if the file does not exist, is a
-/// directory, is empty, or is not valid UTF-8. For invalid UTF-8, the message names the offset of
-/// the first invalid byte.
+/// Throws InputError unless `path` is a regular file, so that a device without an end or a pipe
+/// without a writer does not block the program.
+ATTEND_API void check_is_regular(const std::filesystem::path& path);
+
+/// Returns the content of a UTF-8 text file, without a byte order mark. Throws InputError if the
+/// file does not exist, is not a regular file, is empty, is not valid UTF-8, or contains NUL. For
+/// invalid UTF-8 and NUL, the message names offset, line and column of the byte.
 ///
 ///     auto text = read_text("corpus.txt");
 ATTEND_API std::string read_text(const std::filesystem::path& path);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <utf8.h>
 
+#include <algorithm>
 #include <iterator>
 
 namespace attend {
@@ -27,6 +28,29 @@ void check_utf8(std::string_view text, std::string_view source) {
   throw InputError(fmt::format("{}{}expected UTF-8 text, found byte 0x{:02X} at offset {}", source,
                                source.empty() ? "" : ": ", static_cast<unsigned char>(*invalid),
                                invalid - text.begin()));
+}
+
+std::string_view without_byte_order_mark(std::string_view text, std::string_view source) {
+  using namespace std::string_view_literals;
+  if (text.substr(0, 3) == "\xEF\xBB\xBF"sv) return text.substr(3);
+  const auto start = text.substr(0, 2);
+  const bool is_utf16 =
+      start == "\xFF\xFE"sv || start == "\xFE\xFF"sv ||
+      (text.size() >= 4 && (text[0] == '\0') != (text[1] == '\0') &&
+       (text[2] == '\0') == (text[0] == '\0') && (text[3] == '\0') == (text[1] == '\0'));
+  if (!is_utf16) return text;
+  throw InputError(fmt::format(
+      "{}{}expected UTF-8 text, found UTF-16; convert the file: iconv -f UTF-16 -t UTF-8", source,
+      source.empty() ? "" : ": "));
+}
+
+std::string line_and_column(std::string_view text, std::size_t offset) {
+  const auto before = text.substr(0, offset);
+  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
+  const auto begin = before.rfind('\n') + 1;  // 0 if there is no line break
+  const auto last = before.substr(begin);
+  return fmt::format("line {}, column {}", line,
+                     utf8::unchecked::distance(last.begin(), last.end()) + 1);
 }
 
 std::vector<std::string_view> split_characters(std::string_view text) {

@@ -12,6 +12,16 @@ namespace attend {
 /// name, and names the first invalid byte and its offset.
 ATTEND_API void check_utf8(std::string_view text, std::string_view source = {});
 
+/// Returns `text` without the byte order mark of UTF-8, if it has one. Throws InputError for
+/// UTF-16, which is recognized by its byte order mark, or by NUL as every other byte of the first
+/// four. `source` is the beginning of the message, e.g. a file name.
+ATTEND_API std::string_view without_byte_order_mark(std::string_view text,
+                                                    std::string_view source = {});
+
+/// Returns the position of a byte of a text, such as "line 3, column 7". Columns are counted in
+/// code points, lines and columns from 1. The text before the byte must be valid UTF-8.
+ATTEND_API std::string line_and_column(std::string_view text, std::size_t offset);
+
 /// Splits UTF-8 text into code points. Throws InputError if `text` is not valid UTF-8.
 ///
 ///     split_characters("né") returns "n" and "é"

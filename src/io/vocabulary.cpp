@@ -131,7 +131,15 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
   ids.reserve(pieces.size());
   for (const auto& piece : pieces) {
     const std::string token(piece);
-    ids.push_back(id(has_unknown && !knows(token) ? kUnknown : token));
+    const auto found = ids_.find(token);
+    if (found == ids_.end() && !has_unknown) {
+      const auto offset = static_cast<std::size_t>(piece.data() - text.data());
+      throw InputError(fmt::format(
+          "unknown {} '{}' at {}: not among the {} tokens of the vocabulary; a model "
+          "trained with --tokenizer byte has no unknown tokens",
+          to_string(kind_), printable(token), line_and_column(text, offset), tokens_.size()));
+    }
+    ids.push_back(found == ids_.end() ? id(kUnknown) : found->second);
   }
   return ids;
 }

@@ -2,9 +2,11 @@
 
 #include "attend/input_error.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fstream>
@@ -32,6 +34,28 @@ TEST(Files, ReadTextRejectsMissingEmptyAndInvalidText) {
               ThrowsMessage<InputError>(HasSubstr("found byte 0xE9 at offset 3")));
 
   EXPECT_THAT(read(""), ThrowsMessage<InputError>(HasSubstr("found a directory")));
+}
+
+TEST(Files, ReadTextRemovesAByteOrderMark) {
+  const TemporaryDirectory directory;
+  replace_file(directory / "text", "\uFEFFabc");
+  EXPECT_EQ(read_text(directory / "text"), "abc");
+}
+
+TEST(Files, ReadTextNamesThePlaceOfAnInvalidByteOrNul) {
+  const TemporaryDirectory directory;
+  const auto read = [&] { read_text(directory / "text"); };
+  replace_file(directory / "text", "grün\nü\xE9");
+  EXPECT_THAT(read, throws_naming<InputError>("text", "0xE9", "offset 8", "line 2, column 2"));
+  replace_file(directory / "text", std::string("one\ntw\0o", 8));
+  EXPECT_THAT(read, throws_naming<InputError>("text", "NUL", "offset 6", "line 2, column 3"));
+}
+
+TEST(Files, ReadTextRejectsDevicesAndPipesWithoutReadingThem) {
+  EXPECT_THAT([] { read_text("/dev/zero"); }, throws_naming<InputError>("/dev/zero"));
+  const TemporaryDirectory directory;
+  ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT([&] { read_text(directory / "pipe"); }, throws_naming<InputError>("pipe"));
 }
 
 TEST(Files, ReadStartReturnsAtMostTheWholeFile) {

@@ -1,6 +1,7 @@
 #include "io/utf8.h"
 
 #include "attend/input_error.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 
@@ -23,6 +24,30 @@ TEST(Utf8, ErrorsNameTheFirstInvalidByteAndTheSource) {
   EXPECT_THAT(
       [] { check_utf8("\xED\xA0\x80", "notes.txt"); },  // a surrogate
       ThrowsMessage<InputError>("notes.txt: expected UTF-8 text, found byte 0xED at offset 0"));
+}
+
+TEST(Utf8, RemovesOnlyAByteOrderMarkAtTheStart) {
+  EXPECT_EQ(without_byte_order_mark("\uFEFFgrün\uFEFF"), "grün\uFEFF");
+  EXPECT_EQ(without_byte_order_mark("grün"), "grün");
+  EXPECT_EQ(without_byte_order_mark(""), "");
+}
+
+TEST(Utf8, RecognizesUtf16WithAndWithoutAByteOrderMark) {
+  using namespace std::string_view_literals;
+  for (const auto text :
+       {"\xFF\xFEh\0i\0"sv, "\xFE\xFF\0h\0i"sv, "h\0i\0"sv, "\0h\0i"sv, "\xFF\xFE"sv}) {
+    EXPECT_THAT([&] { without_byte_order_mark(text, "notes.txt"); },
+                throws_naming<InputError>("notes.txt", "UTF-8", "UTF-16", "iconv"))
+        << printable(text);
+  }
+  EXPECT_EQ(without_byte_order_mark("hi\0there"sv), "hi\0there"sv);
+}
+
+TEST(Utf8, LineAndColumnCountCodePointsFromOne) {
+  EXPECT_EQ(line_and_column("é\nüx", 0), "line 1, column 1");
+  EXPECT_EQ(line_and_column("é\nüx", 2), "line 1, column 2");
+  EXPECT_EQ(line_and_column("é\nüx", 3), "line 2, column 1");
+  EXPECT_EQ(line_and_column("é\nüx", 5), "line 2, column 2");
 }
 
 TEST(Utf8, PrintableEscapesControlCharactersAndInvalidBytes) {
