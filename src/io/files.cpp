@@ -64,6 +64,9 @@ void read_in_pieces(const fs::path& path, const std::function<void(std::string_v
 
 std::string read_bytes(const fs::path& path) {
   std::string content;
+  std::error_code unknown_size;
+  const auto size = fs::file_size(path, unknown_size);
+  if (!unknown_size) content.reserve(size);
   read_in_pieces(path, [&](std::string_view piece) { content += piece; });
   return content;
 }

@@ -3,7 +3,10 @@
 #include "io/files.h"
 #include "support/temporary_directory.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <algorithm>
 
 namespace attend::train {
 namespace {
@@ -63,6 +66,26 @@ TEST_F(TextTask, ThrowsForAFileShorterThanMaxSeqLen) {
               ThrowsMessage<InputError>(HasSubstr("the validation split has 10 of 100 tokens, "
                                                   "expected more than max_seq_len (10)")));
   EXPECT_NO_THROW(make_task(recipe(digits(110), 10)));
+}
+
+TEST_F(TextTask, LongTextsAreEncodedInPiecesWithoutChangingTheTokens) {
+  std::string text;  // longer than three pieces of 1 MiB
+  for (int i = 0; text.size() < 3'500'000; ++i) text += fmt::format("ä{} {}\n", i, i % 7);
+  for (const auto kind : {TokenizerKind::character, TokenizerKind::byte, TokenizerKind::word}) {
+    auto made = recipe(text, 64);
+    made.data.tokenizer = kind;
+    made.data.val_fraction = 0.999;
+    const auto task = make_task(made);
+    const auto all = task->tokenizer().encode(text);
+    std::vector<int64_t> seen;
+    for (const auto& batch : task->validation_batches(1000)) {
+      const auto targets = batch.targets.contiguous();
+      const auto* ids = targets.const_data_ptr<int64_t>();
+      seen.insert(seen.end(), ids, ids + targets.numel());
+    }
+    const auto skipped = static_cast<std::ptrdiff_t>(all.size() - seen.size());
+    EXPECT_TRUE(std::equal(seen.begin(), seen.end(), all.begin() + skipped)) << to_string(kind);
+  }
 }
 
 TEST_F(TextTask, ChecksumDiffersBetweenTexts) {

@@ -25,6 +25,44 @@ std::string first_line(const std::string& text) {
   return end == std::string::npos ? text : text.substr(begin, end + 1 - begin);
 }
 
+/// Returns the narrowest integer dtype that contains all token ids.
+torch::Dtype token_dtype(const Tokenizer& tokenizer) {
+  const auto size = tokenizer.size();
+  return size <= 256 ? torch::kByte : size <= 32768 ? torch::kShort : torch::kInt;
+}
+
+/// Returns the size of the first piece of a text, about 1 MiB. The next piece begins with a line
+/// break or, if there is none near, with a space or another character, so that the tokens of a word
+/// or line are not split.
+std::size_t first_piece(std::string_view text) {
+  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  if (text.size() <= 2 * kPiece) return text.size();
+  const auto near = text.substr(0, 2 * kPiece);
+  for (const char separator : {'\n', ' '}) {
+    if (const auto end = near.find(separator, kPiece); end != near.npos) return end;
+  }
+  std::size_t end = kPiece;
+  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;  // inside of a code point
+  return end;
+}
+
+/// Returns the tokens of a text (N) in the narrowest integer dtype. The text is encoded in pieces,
+/// since the ids that the tokenizer returns have eight times the size of the text.
+torch::Tensor encode_text(const Tokenizer& tokenizer, std::string_view text) {
+  const torch::TensorOptions options(token_dtype(tokenizer));
+  std::vector<torch::Tensor> pieces;
+  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+    end = begin + first_piece(text.substr(begin));
+    try {
+      pieces.push_back(torch::tensor(tokenizer.encode(text.substr(begin, end - begin)), options));
+    } catch (const InputError&) {
+      tokenizer.encode(text.substr(0, end));  // throws with the position in the whole text
+      throw;
+    }
+  }
+  return pieces.empty() ? torch::empty({0}, options) : torch::cat(pieces);
+}
+
 /// Splits tokens (N) into non-overlapping windows of `context` tokens; the last window may be
 /// shorter. Each token except the first is a target exactly once. Returns batches of at most `size`
 /// windows. Throws InputError for fewer than two tokens.
@@ -39,7 +77,7 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
     const int64_t end = begin < whole ? std::min(begin + size * context, whole) : predicted;
     const auto rows = [&](int64_t shift) {
       const auto part = tokens.slice(0, begin + shift, end + shift);
-      return part.view({-1, std::min(context, end - begin)});  // (B, T)
+      return part.view({-1, std::min(context, end - begin)}).to(torch::kLong);  // (B, T)
     };
     batches.push_back({rows(0), rows(1)});
     begin = end;
@@ -77,7 +115,8 @@ class TextTask : public Task {
     const auto starts = torch::randint(training_.size(0) - context_, {size, 1}, sampler.generator(),
                                        torch::TensorOptions(torch::kLong));
     const auto index = starts + torch::arange(context_);  // (B, T)
-    return {training_.index({index}), training_.index({index + 1})};
+    const auto tokens = [&](const auto& at) { return training_.index({at}).to(torch::kLong); };
+    return {tokens(index), tokens(index + 1)};
   }
   std::vector<Batch> validation_batches(int64_t size) const override {
     return text_windows(validation_, context_, size);
@@ -91,8 +130,7 @@ class TextTask : public Task {
       : tokenizer_(tokenizer_for(recipe, text, std::move(tokenizer))),
         context_(recipe.max_seq_len()),
         checksum_(fmt::format("{:08x}", crc32c(text))) {
-    const auto ids = tokenizer_->encode(text);
-    const auto tokens = torch::tensor(ids, torch::kLong);  // (N)
+    const auto tokens = encode_text(*tokenizer_, text);  // (N)
     const int64_t count = tokens.size(0);
     const auto validation_count =
         static_cast<int64_t>(static_cast<double>(count) * recipe.data.val_fraction);
@@ -106,15 +144,16 @@ class TextTask : public Task {
           "val_fraction or max_seq_len",
           recipe.text, name, part.size(0), count, context_));
     }
-    prompt_ = first_line(tokenizer_->decode(
-        {ids.end() - validation_count, ids.end() - validation_count + context_}));
+    const auto start = validation_.narrow(0, 0, context_).to(torch::kLong);
+    const auto* ids = start.const_data_ptr<int64_t>();
+    prompt_ = first_line(tokenizer_->decode({ids, ids + context_}));
   }
 
   std::shared_ptr<const Tokenizer> tokenizer_;
   int64_t context_;
   std::string checksum_;
-  torch::Tensor training_;    // (N) int64
-  torch::Tensor validation_;  // (M) int64
+  torch::Tensor training_;    // (N), see `token_dtype`
+  torch::Tensor validation_;  // (M), see `token_dtype`
   std::string prompt_;
 };
 
@@ -123,8 +162,7 @@ std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Reci
                                    int64_t size) {
   const auto text = read_text(path);
   return with_source(path.string(), [&] {
-    const auto tokens = torch::tensor(tokenizer.encode(text), torch::kLong);  // (N)
-    return text_windows(tokens, recipe.max_seq_len(), size);
+    return text_windows(encode_text(tokenizer, text), recipe.max_seq_len(), size);
   });
 }
 
