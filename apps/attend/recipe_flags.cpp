@@ -1,6 +1,7 @@
 #include "recipe_flags.h"
 
 #include "attend/input_error.h"
+#include "attend/train/read_labelled_lines.h"
 #include "attend/train/task.h"
 #include "choice.h"
 #include "io/utf8.h"
@@ -226,6 +227,12 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   }
   const auto task_of_file = wanted.task;
   for (const auto& set : task_) set(wanted);
+  if (wanted.task.empty() && train::has_table_extension(wanted.text)) {
+    throw InputError(
+        fmt::format("{}: found a table; pass --task labelled-lines to predict the labels of its "
+                    "texts, or --task text to train on the file as one text",
+                    wanted.text));
+  }
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
   const auto& task = train::find_task(wanted.task);
   if (!task_of_file.empty() && task_of_file != wanted.task) {

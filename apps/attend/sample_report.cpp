@@ -25,7 +25,8 @@ std::string question(train::Model& model, const train::Task& task, const train::
   const auto found = train::answer(model, task.tokenizer(), task.classes(), example);
   const auto verdict =
       found == example.answer ? "correct" : fmt::format("expected {}", example.answer);
-  return fmt::format("  {} -> {}  ({})\n", example.prompt, found, verdict);
+  // A truncated text of bytes may begin or end inside of a character.
+  return fmt::format("  {} -> {}  ({})\n", replace_invalid_utf8(example.prompt), found, verdict);
 }
 
 }  // namespace

@@ -122,6 +122,9 @@ class Training {
                                              "learning rate does not reach lr; see --warmup-steps",
                                              training.warmup_steps, training.max_steps)));
     }
+    for (const auto& note : run_.task().data_notes()) {
+      fmt::print("{}", report_line(note.name, note.text));
+    }
     if (step > 0) fmt::print("{}", report_line("resumed", fmt::format("from step {}", step)));
     std::fflush(stdout);
   }

@@ -23,7 +23,7 @@ torch::Tensor to_tensor(const std::vector<Row>& rows, int64_t length, int64_t fi
 
 Row encode(const std::string& text, const Example& example, const RowLayout& layout) {
   auto row = layout.tokenizer.encode(text);
-  if (layout.truncate) row.resize(std::min(row.size(), static_cast<std::size_t>(layout.length)));
+  if (layout.truncate) row = truncated(std::move(row), layout.length, *layout.truncate);
   if (static_cast<int64_t>(row.size()) > layout.length) {
     throw InputError(fmt::format("example '{}': the text '{}' has {} tokens, expected at most {}",
                                  example.prompt, text, row.size(), layout.length));
@@ -32,6 +32,13 @@ Row encode(const std::string& text, const Example& example, const RowLayout& lay
 }
 
 }  // namespace
+
+std::vector<int64_t> truncated(std::vector<int64_t> tokens, int64_t length, TruncationSide side) {
+  const auto extra = std::max<int64_t>(static_cast<int64_t>(tokens.size()) - length, 0);
+  const auto begin = side == TruncationSide::left ? tokens.begin() : tokens.end() - extra;
+  tokens.erase(begin, begin + extra);
+  return tokens;
+}
 
 Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout) {
   std::vector<Row> tokens;

@@ -9,6 +9,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 
@@ -24,8 +25,21 @@ struct Format {
   unsigned char quote;
 };
 
-Format format_of(const fs::path& path) {
-  if (path.extension() == ".csv") return {CSV_COMMA, CSV_QUOTE};
+/// Returns the most frequent of the delimiters in the first line of a table, outside of quotes.
+unsigned char delimiter_of(std::string_view content) {
+  std::array<std::pair<unsigned char, int64_t>, 3> counts{{{',', 0}, {';', 0}, {'\t', 0}}};
+  bool quoted = false;
+  for (const char c : content.substr(0, content.find('\n'))) {
+    quoted ^= c == '"';
+    for (auto& [delimiter, count] : counts) count += !quoted && c == delimiter;
+  }
+  return std::max_element(counts.begin(), counts.end(),
+                          [](const auto& a, const auto& b) { return a.second < b.second; })
+      ->first;
+}
+
+Format format_of(const fs::path& path, std::string_view content) {
+  if (path.extension() == ".csv") return {delimiter_of(content), CSV_QUOTE};
   if (path.extension() == ".tsv")
     return {CSV_TAB, 0xFF};  // no quotes: this byte never occurs in UTF-8
   throw InputError(
@@ -36,9 +50,10 @@ Format format_of(const fs::path& path) {
 /// contain the number of the line.
 class TableReader {
  public:
-  TableReader(const fs::path& path, std::function<void(const Fields&, const std::string&)> use_row)
-      : path_(path.string()), use_row_(std::move(use_row)) {
-    const auto format = format_of(path);
+  TableReader(const fs::path& path, std::string_view content,
+              std::function<void(const Fields&, const std::string&)> use_row)
+      : path_(path.string()), content_(content), use_row_(std::move(use_row)) {
+    const auto format = format_of(path, content);
     csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
     csv_set_delim(&parser_, format.delimiter);
     csv_set_quote(&parser_, format.quote);
@@ -48,11 +63,8 @@ class TableReader {
   TableReader(const TableReader&) = delete;
   TableReader& operator=(const TableReader&) = delete;
 
-  void read(std::string_view content) {
-    constexpr std::string_view kByteOrderMark = "\uFEFF";
-    if (content.substr(0, kByteOrderMark.size()) == kByteOrderMark) {
-      content.remove_prefix(kByteOrderMark.size());
-    }
+  void read() {
+    auto content = content_;
     while (!content.empty()) {
       const auto end = std::min(content.find('\n'), content.size() - 1) + 1;
       read_line(content.substr(0, end));
@@ -107,6 +119,7 @@ class TableReader {
   std::string place(int64_t line) const { return fmt::format("{}:{}", path_, line); }
 
   std::string path_;
+  std::string_view content_;
   std::function<void(const Fields&, const std::string&)> use_row_;
   csv_parser parser_{};
   Fields row_;
@@ -121,11 +134,25 @@ struct Columns {
   std::size_t count, text, label;
 };
 
-std::size_t find_column(const Fields& header, const std::string& name, const std::string& place) {
+std::string lower_case(std::string text) {
+  for (auto& c : text) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+/// Returns the index of the column. `flag` is the flag that sets the name.
+std::size_t find_column(Fields header, std::string name, const char* flag,
+                        const std::string& place) {
+  const auto wanted = name;
+  const auto columns = fmt::format("{}", fmt::join(header, ", "));
+  if (std::find(header.begin(), header.end(), name) == header.end()) {
+    for (auto& column : header) column = lower_case(column);
+    name = lower_case(name);
+  }
   const auto found = std::find(header.begin(), header.end(), name);
   if (found == header.end() || std::count(header.begin(), header.end(), name) > 1) {
-    throw InputError(fmt::format("{}: expected one column '{}', found columns {}", place, name,
-                                 printable(fmt::format("{}", fmt::join(header, ", ")))));
+    throw InputError(
+        fmt::format("{}: expected one column '{}', found columns {}; pass {} NAME for another name",
+                    place, wanted, printable(columns), flag));
   }
   return static_cast<std::size_t>(found - header.begin());
 }
@@ -133,9 +160,18 @@ std::size_t find_column(const Fields& header, const std::string& name, const std
 /// Collects texts and labels; the first row names the columns.
 class Collector {
  public:
+  explicit Collector(const LabelledColumns& names) : names_(names) {}
+
   void use(const Fields& row, const std::string& place) {
     if (columns_.count == 0) {
-      columns_ = {row.size(), find_column(row, "text", place), find_column(row, "label", place)};
+      columns_ = {row.size(), find_column(row, names_.text, "--text-column", place),
+                  find_column(row, names_.label, "--label-column", place)};
+      if (columns_.text == columns_.label) {
+        throw InputError(
+            fmt::format("{}: the column '{}' is the column of texts and of labels; pass two "
+                        "different names with --text-column and --label-column",
+                        place, names_.text));
+      }
       return;
     }
     if (row.size() != columns_.count) {
@@ -168,17 +204,26 @@ class Collector {
   }
 
  private:
+  LabelledColumns names_;
   Columns columns_{};
   std::vector<std::string> texts_, labels_;
 };
 
 }  // namespace
 
-LabelledLines read_labelled_lines(const fs::path& path) {
-  Collector collector;
-  TableReader reader(
-      path, [&](const Fields& row, const std::string& place) { collector.use(row, place); });
-  reader.read(read_bytes(path));
+bool has_table_extension(const fs::path& path) {
+  return path.extension() == ".csv" || path.extension() == ".tsv";
+}
+
+LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& columns) {
+  Collector collector(columns);
+  check_is_regular(path);
+  const auto bytes = read_bytes(path);
+  const auto content = without_byte_order_mark(bytes, path.string());
+  TableReader reader(path, content, [&](const Fields& row, const std::string& place) {
+    collector.use(row, place);
+  });
+  reader.read();
   return std::move(collector).finish(path);
 }
 

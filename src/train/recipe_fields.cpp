@@ -95,6 +95,13 @@ const std::vector<RecipeField>& recipe_fields() {
       {"data", "vocab_size", "TOKENS", "Data",
        "vocabulary size: maximum number of words (0 = no limit), or number of subwords", 0, 1000000,
        data_field<&DataConfig::vocab_size>},
+      {"data", "text_column", "NAME", "Data", "table: name of the column of texts", 0, 0,
+       data_field<&DataConfig::text_column>},
+      {"data", "label_column", "NAME", "Data", "table: name of the column of labels", 0, 0,
+       data_field<&DataConfig::label_column>},
+      {"data", "truncate", "", "Data",
+       "table: side from which tokens of texts longer than max_seq_len are removed", 0, 0,
+       data_field<&DataConfig::truncate>},
 
       {"model", "num_layers", "BLOCKS", kSizeGroup,
        "number of transformer blocks; 0 = embeddings and head only", 0, 1000,

@@ -25,6 +25,17 @@ TEST_F(ExampleBatches, ContinuationTargetsAreTheAnswers) {
                                                             ids[4], kIgnoreIndex, kIgnoreIndex})));
 }
 
+TEST_F(ExampleBatches, TruncationRemovesTokensFromTheGivenSide) {
+  const std::vector<int64_t> tokens{1, 2, 3};
+  EXPECT_EQ(truncated(tokens, 2, TruncationSide::right), (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(truncated(tokens, 2, TruncationSide::left), (std::vector<int64_t>{2, 3}));
+  EXPECT_EQ(truncated(tokens, 3, TruncationSide::left), tokens);
+  EXPECT_EQ(truncated(tokens, 4, TruncationSide::right), tokens);
+  layout.truncate = TruncationSide::left;
+  const auto batch = classification_rows({{"abcabcab", "x"}}, layout, {"x"});
+  EXPECT_TRUE(batch.tokens[0].equal(torch::tensor(tokenizer->encode("cabcab"))));
+}
+
 TEST_F(ExampleBatches, EmptyPromptsThrow) {
   EXPECT_THAT(continuation_call({"", "abc"}),
               throws<InputError>("the prompt of the example with the answer 'abc' is empty"));

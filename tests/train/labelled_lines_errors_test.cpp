@@ -5,6 +5,7 @@
 #include "support/random_text.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 
@@ -67,6 +68,29 @@ TEST_F(LabelledLinesErrors, OneClassThrows) {
   recipe.text = (directory_ / "table.csv").string();
   EXPECT_THAT([&] { make_task(recipe); },
               ThrowsMessage<InputError>(HasSubstr("at least two classes, found only 'a'")));
+}
+
+TEST_F(LabelledLinesErrors, TaskReportsClassesAndTruncatedTexts) {
+  replace_file(directory_ / "table.csv", "text,label\nabcdef,x\nabc,y\nabcdefgh,x\nab,x\n");
+  auto recipe = find_task("labelled-lines").defaults;
+  recipe.text = (directory_ / "table.csv").string();
+  recipe.max_seq_len() = 4;
+  recipe.data.truncate = TruncationSide::left;
+  recipe.data.val_fraction = 0.7;  // 3 of 4 texts, so that a truncated text is a sample
+  const auto task = make_task(recipe);
+  const auto notes = task->data_notes();
+  ASSERT_EQ(notes.size(), 2U);
+  EXPECT_EQ(notes[0].name, "classes");
+  EXPECT_EQ(notes[0].text, "2: x (3), y (1)");
+  EXPECT_EQ(notes[1].name, "truncated");
+  for (const char* part : {"2 of 4", "last 4", "8", "--max-seq-len", "--truncate right"})
+    EXPECT_THAT(notes[1].text, Names(std::string(part)));
+  int64_t shortened = 0;
+  for (const auto& sample : task->samples()) {
+    EXPECT_LE(sample.prompt.size(), 4U);
+    shortened += sample.prompt == "cdef" || sample.prompt == "efgh";
+  }
+  EXPECT_GT(shortened, 0);
 }
 
 TEST_F(LabelledLinesErrors, NoRowsThrow) {

@@ -1,6 +1,8 @@
+#include "attend/input_error.h"
 #include "attend/train/read_labelled_lines.h"
 #include "io/files.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 
@@ -36,6 +38,48 @@ TEST_F(LabelledLinesTest, AcceptsColumnsInAnyOrder) {
   const auto lines = read("table.csv", "id,label,source,text\n1,b,x,one\n2,a,,two\n");
   EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
   EXPECT_THAT(lines.labels, ElementsAre(1, 0));
+}
+
+TEST_F(LabelledLinesTest, ReadsTheNamedColumns) {
+  replace_file(directory_ / "table.csv", "text,review,stars,label\na,one,5,b\nc,two,1,d\n");
+  const auto lines =
+      read_labelled_lines(directory_ / "table.csv", {.text = "review", .label = "stars"});
+  EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
+  EXPECT_THAT(lines.classes, ElementsAre("1", "5"));
+}
+
+TEST_F(LabelledLinesTest, CaseOfColumnNamesIsIgnoredUnlessOneMatchesExactly) {
+  EXPECT_THAT(read("table.csv", "ID,Text,LABEL\n1,one,a\n").texts, ElementsAre("one"));
+  EXPECT_THAT(read("table.csv", "Text,text,Label\none,two,a\n").texts, ElementsAre("two"));
+  EXPECT_THAT([&] { read("table.csv", "Text,TEXT,label\none,two,a\n"); },
+              throws_naming<InputError>("table.csv:1", "'text'", "Text, TEXT, label"));
+}
+
+TEST_F(LabelledLinesTest, MissingColumnsNameTheFlags) {
+  EXPECT_THAT([&] { read("table.csv", "review,stars\none,5\n"); },
+              throws_naming<InputError>("'text'", "review, stars", "--text-column"));
+  EXPECT_THAT([&] { read("table.csv", "text,stars\none,5\n"); },
+              throws_naming<InputError>("'label'", "text, stars", "--label-column"));
+  replace_file(directory_ / "table.csv", "text,label\none,a\n");
+  EXPECT_THAT(
+      [&] { read_labelled_lines(directory_ / "table.csv", {.text = "label", .label = "label"}); },
+      throws_naming<InputError>("'label'", "--text-column", "--label-column"));
+}
+
+TEST_F(LabelledLinesTest, CsvMayBeSeparatedBySemicolonsOrTabs) {
+  for (const char delimiter : {';', '\t'}) {
+    std::string content = "id|label|\"text, quoted\"\n1|b|one, two\n2|a|\"x|y\"\n";
+    std::replace(content.begin(), content.end(), '|', delimiter);
+    replace_file(directory_ / "table.csv", content);
+    const auto lines = read_labelled_lines(directory_ / "table.csv", {.text = "text, quoted"});
+    EXPECT_THAT(lines.texts, ElementsAre("one, two", std::string("x") + delimiter + "y"));
+    EXPECT_THAT(lines.labels, ElementsAre(1, 0));
+  }
+}
+
+TEST_F(LabelledLinesTest, Utf16IsRecognized) {
+  EXPECT_THAT([&] { read("table.csv", std::string("\xFF\xFEt\0e\0", 6)); },
+              throws_naming<InputError>("table.csv", "UTF-16", "iconv"));
 }
 
 TEST_F(LabelledLinesTest, QuotedCsvFieldsMayContainAnything) {

@@ -4,6 +4,7 @@
 #include "attend/io/tokenizer.h"
 #include "attend/train/task.h"
 
+#include <optional>
 #include <vector>
 
 namespace attend::train {
@@ -16,9 +17,15 @@ struct RowLayout {
   int64_t padding;             ///< id of the padding token
   int64_t length;              ///< length of each row; a Seq2Seq has source rows and target rows of
                                ///< this length
-  bool truncate = false;       ///< truncate longer texts instead of throwing; ignored by
-                               ///< `continuation_rows`
+  std::optional<TruncationSide> truncate = {};  ///< truncate longer texts instead of throwing;
+                                                ///< ignored by `continuation_rows`
 };
+
+/// Returns at most `length` tokens: removes tokens from the given side.
+///
+///     truncated({1, 2, 3}, 2, TruncationSide::left) == std::vector<int64_t>{2, 3};
+ATTEND_API std::vector<int64_t> truncated(std::vector<int64_t> tokens, int64_t length,
+                                          TruncationSide side);
 
 /// Returns a batch for a LanguageModel. Each row is a prompt followed by its answer. The tokens of
 /// the answer are the targets. The last token of the answer is only a target, so a prompt and its

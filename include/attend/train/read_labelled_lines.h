@@ -16,18 +16,30 @@ struct LabelledLines {
   std::vector<std::string> classes;  ///< distinct labels, sorted
 };
 
-/// Reads the columns `text` and `label` of a UTF-8 table whose first line names the columns. Other
-/// columns and empty lines are ignored. The format depends on the extension:
-/// - .csv: comma-separated, quotes as in RFC 4180, so a field may contain line breaks
+/// Names of the two columns that `read_labelled_lines` reads.
+struct LabelledColumns {
+  std::string text = "text";    ///< column of texts
+  std::string label = "label";  ///< column of labels
+};
+
+/// Reads the columns of texts and labels of a UTF-8 table whose first line names the columns. Other
+/// columns and empty lines are ignored. If no column has a given name exactly, the case of ASCII
+/// letters is ignored. The format depends on the extension:
+/// - .csv: separated by commas, semicolons or tabs, whichever is most frequent in the first line;
+///   quotes as in RFC 4180, so a field may contain line breaks
 /// - .tsv: tab-separated, quotes have no special meaning
 ///
 /// Throws InputError if the file is missing, is not UTF-8 text, has another extension, has no rows,
-/// or does not have exactly one column `text` and one column `label`. Also throws InputError for a
-/// row with a misplaced or unterminated quote, an empty text or label, or more or fewer fields than
-/// the first line. The message names the file and, for an error in a line, the line.
+/// or does not have exactly one column of texts and one column of labels. Also throws InputError
+/// for a row with a misplaced or unterminated quote, an empty text or label, or more or fewer
+/// fields than the first line. The message names the file and, for an error in a line, the line.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";
-ATTEND_API LabelledLines read_labelled_lines(const std::filesystem::path& path);
+ATTEND_API LabelledLines read_labelled_lines(const std::filesystem::path& path,
+                                             const LabelledColumns& columns = {});
+
+/// True if the extension of the file is one that `read_labelled_lines` reads.
+ATTEND_API bool has_table_extension(const std::filesystem::path& path);
 
 }  // namespace attend::train

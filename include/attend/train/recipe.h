@@ -16,6 +16,26 @@
 
 namespace attend::train {
 
+/// Side of a text from which tokens are removed if the text has more than max_seq_len tokens.
+enum class TruncationSide {
+  right,  ///< the last tokens are removed
+  left,   ///< the first tokens are removed
+};
+
+}  // namespace attend::train
+
+namespace attend {
+
+/// Names of `train::TruncationSide`.
+template <>
+struct EnumNames<train::TruncationSide> {
+  static constexpr std::array<std::string_view, 2> names{"right", "left"};
+};
+
+}  // namespace attend
+
+namespace attend::train {
+
 /// Options of a task's data. Each task has its own defaults and reads only the options that it
 /// needs.
 struct DataConfig {
@@ -26,6 +46,10 @@ struct DataConfig {
   TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of tasks that read a file
   int64_t vocab_size = 1000;  ///< word tokenizer: maximum number of tokens, 0 = no limit; subword
                               ///< tokenizer: number of tokens
+  std::string text_column = "text";                 ///< table: name of the column of texts
+  std::string label_column = "label";               ///< table: name of the column of labels
+  TruncationSide truncate = TruncationSide::right;  ///< table: side from which tokens of texts
+                                                    ///< longer than max_seq_len are removed
 };
 
 /// The config of a model of any kind. In a recipe file, the key `model.kind` selects the kind.

@@ -19,6 +19,12 @@ struct Example {
   std::string answer;  ///< empty if there is no expected answer
 };
 
+/// A line about the data of a task, such as {"classes", "neg (120), pos (80)"}.
+struct DataNote {
+  std::string name;  ///< what the line is about
+  std::string text;  ///< counts and other values
+};
+
 /// A learning task: tokenizer, training batches and validation data. `ExampleTask` and `ListedTask`
 /// (example_task.h) implement most of the interface. CONTRIBUTING.md explains how to add a task to
 /// the command `attend`.
@@ -37,6 +43,9 @@ class ATTEND_API Task {
   virtual std::vector<Batch> validation_batches(int64_t size) const = 0;
   /// Checksum of the data, e.g. of a text file; empty if the data depends only on the recipe.
   virtual std::string data_checksum() const { return {}; }
+
+  /// Lines about the data for the user, shown before training; may be empty.
+  virtual std::vector<DataNote> data_notes() const { return {}; }
 
   /// Validation examples that show what the model learned; may be empty.
   virtual std::vector<Example> samples() const { return {}; }

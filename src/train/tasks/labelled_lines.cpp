@@ -3,11 +3,14 @@
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/read_labelled_lines.h"
-#include "io/files.h"
+#include "io/utf8.h"
 #include "train/checksum.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 namespace attend::train {
 namespace {
@@ -20,11 +23,34 @@ std::vector<Example> examples_of(const LabelledLines& lines) {
   return examples;
 }
 
-Batch rows_of(const std::vector<Example>& examples, int64_t length, const Tokenizer& tokenizer,
-              const std::vector<std::string>& classes) {
-  return classification_rows(
-      examples, {.tokenizer = tokenizer, .padding = 0, .length = length, .truncate = true},
-      classes);
+Batch rows_of(const std::vector<Example>& examples, const Recipe& recipe,
+              const Tokenizer& tokenizer, const std::vector<std::string>& classes) {
+  return classification_rows(examples,
+                             {.tokenizer = tokenizer,
+                              .padding = 0,
+                              .length = recipe.max_seq_len(),
+                              .truncate = recipe.data.truncate},
+                             classes);
+}
+
+LabelledLines read_table(const std::filesystem::path& path, const DataConfig& data) {
+  return read_labelled_lines(path, {.text = data.text_column, .label = data.label_column});
+}
+
+/// Returns the most frequent classes and the number of texts of each.
+std::string class_counts(const LabelledLines& lines) {
+  constexpr std::size_t kShown = 10;
+  std::vector<std::pair<int64_t, std::string>> counts;  // count, negated for sorting, and class
+  for (const auto& name : lines.classes) counts.emplace_back(0, name);
+  for (const auto label : lines.labels) --counts[static_cast<std::size_t>(label)].first;
+  std::sort(counts.begin(), counts.end());
+  std::vector<std::string> shown;
+  for (const auto& [count, name] : counts) {
+    if (shown.size() < kShown) shown.push_back(fmt::format("{} ({})", printable(name), -count));
+  }
+  const auto more = counts.size() - shown.size();
+  return fmt::format("{}: {}{}", counts.size(), fmt::join(shown, ", "),
+                     more == 0 ? "" : fmt::format(", {} more", more));
 }
 
 /// Text classification with texts and labels from a table.
@@ -42,13 +68,13 @@ class LabelledLinesTask : public ListedTask {
   }
 
   LabelledLinesTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
-      : max_seq_len_(recipe.max_seq_len()) {
+      : recipe_(recipe) {
     if (recipe.text.empty()) {
       throw InputError(
           "the task 'labelled-lines' needs a .tsv or .csv file: set the key 'text' of the recipe "
           "or pass --text FILE");
     }
-    const auto lines = read_labelled_lines(recipe.text);
+    const auto lines = read_table(recipe.text, recipe.data);
     classes_ = lines.classes;
     if (classes_.size() < 2) {
       throw InputError(fmt::format("{}: expected at least two classes, found only '{}'",
@@ -59,30 +85,62 @@ class LabelledLinesTask : public ListedTask {
     for (const auto& text : lines.texts) all += text + "\n";
     tokenizer_ = tokenizer_for(recipe, all, std::move(tokenizer));
     with_source(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.val_fraction); });
+    notes_.push_back({"classes", class_counts(lines)});
+    note_truncation(lines.texts);
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   std::vector<std::string> classes() const override { return classes_; }
   std::string data_checksum() const override { return checksum_; }
+  std::vector<DataNote> data_notes() const override { return notes_; }
+  /// Truncated texts, as the model sees them.
+  std::vector<Example> samples() const override {
+    auto examples = ListedTask::samples();
+    for (auto& example : examples) {
+      const auto tokens = tokenizer_->encode(example.prompt);
+      const auto seen = truncated(tokens, recipe_.max_seq_len(), recipe_.data.truncate);
+      if (seen.size() < tokens.size()) example.prompt = tokenizer_->decode(seen);
+    }
+    return examples;
+  }
 
  protected:
   Batch rows(const std::vector<Example>& examples) const override {
-    return rows_of(examples, max_seq_len_, *tokenizer_, classes_);
+    return rows_of(examples, recipe_, *tokenizer_, classes_);
   }
 
  private:
-  int64_t max_seq_len_;
+  void note_truncation(const std::vector<std::string>& texts) {
+    std::size_t longest = 0;
+    int64_t count = 0;
+    for (const auto& text : texts) {
+      const auto size = tokenizer_->encode(text).size();
+      longest = std::max(longest, size);
+      count += static_cast<int64_t>(size) > recipe_.max_seq_len();
+    }
+    if (count == 0) return;
+    const bool right = recipe_.data.truncate == TruncationSide::right;
+    notes_.push_back(
+        {"truncated",
+         fmt::format("{} of {} texts to their {} {} tokens (the longest has {}); see --max-seq-len "
+                     "and --truncate {}",
+                     count, texts.size(), right ? "first" : "last", recipe_.max_seq_len(), longest,
+                     right ? "left" : "right")});
+  }
+
+  Recipe recipe_;
   std::shared_ptr<const Tokenizer> tokenizer_;
   std::vector<std::string> classes_;
   std::string checksum_;
+  std::vector<DataNote> notes_;
 };
 
 std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Recipe& recipe,
                                     const Tokenizer& tokenizer,
                                     const std::vector<std::string>& classes, int64_t size) {
-  const auto lines = read_labelled_lines(path);
+  const auto lines = read_table(path, recipe.data);
   return with_source(path.string(), [&] {
-    return split_rows(rows_of(examples_of(lines), recipe.max_seq_len(), tokenizer, classes), size);
+    return split_rows(rows_of(examples_of(lines), recipe, tokenizer, classes), size);
   });
 }
 
@@ -93,7 +151,7 @@ TaskInfo labelled_lines_task() {
           "class of each text in a table (.tsv or .csv)",
           LabelledLinesTask::defaults(),
           make<LabelledLinesTask>,
-          {"val_fraction", "tokenizer", "vocab_size"},
+          {"val_fraction", "tokenizer", "vocab_size", "text_column", "label_column", "truncate"},
           batches_of_table};
 }
 
