@@ -60,8 +60,9 @@ class Predictor {
  private:
   /// Returns the most probable classes, by descending probability.
   std::vector<Prediction> predict(const std::string& text) {
-    const auto probabilities = train::class_probabilities(std::get<SequenceClassifier>(run_.model),
-                                                          *run_.tokenizer, text);  // (C)
+    const auto probabilities =
+        train::class_probabilities(std::get<SequenceClassifier>(run_.model), *run_.tokenizer, text,
+                                   run_.recipe.data.truncate);  // (C)
     const auto [sorted, order] =
         probabilities.sort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
     const auto count = static_cast<int64_t>(run_.classes.size());

@@ -243,7 +243,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
   std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
   if (arguments.resume.empty() && arguments.out.empty()) claimed.emplace(recipe);
-  const auto directory = claimed                     ? claimed->path()
+  const auto directory = claimed                    ? claimed->path()
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);
   try {

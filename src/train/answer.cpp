@@ -1,6 +1,7 @@
 #include "attend/train/answer.h"
 
 #include "attend/input_error.h"
+#include "attend/train/example_batches.h"
 #include "nn/check_eval.h"
 
 #include <fmt/format.h>
@@ -16,12 +17,12 @@ std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text)
   return tokens;
 }
 
-/// Returns the logits (C) of a classifier. A prompt longer than max_seq_len is truncated, as in
-/// training.
-torch::Tensor class_logits(SequenceClassifier& model, const std::vector<int64_t>& prompt) {
+/// Returns the logits (C) of a classifier.
+torch::Tensor class_logits(SequenceClassifier& model, const std::vector<int64_t>& prompt,
+                           TruncationSide truncate) {
   const torch::NoGradGuard no_grad;
-  const auto tokens = torch::tensor(prompt, torch::kLong).to(model->head->weight.device());  // (T)
-  return model(tokens.slice(0, 0, model->config.max_seq_len));
+  const auto tokens = truncated(prompt, model->config.max_seq_len, truncate);
+  return model(torch::tensor(tokens, torch::kLong).to(model->head->weight.device()));
 }
 
 struct Answer {
@@ -37,7 +38,8 @@ struct Answer {
   }
   std::string operator()(SequenceClassifier& model) const {
     check_eval("answer", *model);
-    const auto predicted = class_logits(model, prompt).argmax();
+    // For data.truncate = left, the caller passes a truncated prompt.
+    const auto predicted = class_logits(model, prompt, TruncationSide::right).argmax();
     return classes.at(static_cast<std::size_t>(predicted.item<int64_t>()));
   }
   std::string operator()(Seq2Seq& model) const {
@@ -53,9 +55,9 @@ SequenceTokens answer_tokens(const Tokenizer& tokenizer) {
 }
 
 torch::Tensor class_probabilities(SequenceClassifier& model, const Tokenizer& tokenizer,
-                                  const std::string& text) {
+                                  const std::string& text, TruncationSide truncate) {
   check_eval("class_probabilities", *model);
-  const auto logits = class_logits(model, encode(tokenizer, text));  // (C)
+  const auto logits = class_logits(model, encode(tokenizer, text), truncate);  // (C)
   return logits.to(torch::kCPU, torch::kFloat).softmax(-1);
 }
 

@@ -40,6 +40,9 @@ TEST_F(ClassProbabilities, AreTheSoftmaxOfTheLogits) {
 TEST_F(ClassProbabilities, TextsAreTruncatedToMaxSeqLen) {
   EXPECT_TRUE(of("abcc").equal(of("ab")));
   EXPECT_FALSE(of("a").equal(of("ab")));
+  const auto left = class_probabilities(model_, vocabulary_, "aacb", TruncationSide::left);
+  EXPECT_TRUE(left.equal(of("cb")));
+  EXPECT_FALSE(left.equal(of("aa")));
 }
 
 TEST_F(ClassProbabilities, OfTextsThatCannotBeEncoded) {

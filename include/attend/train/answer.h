@@ -23,14 +23,16 @@ inline constexpr const char* kEosToken = "<end>";
 /// InputError if the tokenizer cannot encode them.
 ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
-/// Returns the probability of each class of a text, (C) float32 on the CPU. A text with more than
-/// `max_seq_len` tokens is truncated, as in training. Throws InputError if the text is empty or has
+/// Returns the probability of each class of a text, (C) float32 on the CPU. Tokens of a text with
+/// more than `max_seq_len` tokens are removed from the side `truncate`; for the same predictions as
+/// in training, pass `DataConfig::truncate`. Throws InputError if the text is empty or has
 /// a token that is not in the vocabulary, and c10::ValueError if the model is in training mode.
 ///
 ///     auto probabilities = class_probabilities(classifier, *run.tokenizer, "so bad");
 ///     auto name = run.classes[probabilities.argmax().item<int64_t>()];
 ATTEND_API torch::Tensor class_probabilities(SequenceClassifier& model, const Tokenizer& tokenizer,
-                                             const std::string& text);
+                                             const std::string& text,
+                                             TruncationSide truncate = TruncationSide::right);
 
 /// Returns the model's answer to the prompt of an example. A SequenceClassifier answers with the
 /// name of the most likely class. The other models generate text with greedy decoding. A
