@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/io/tokenizer.h"
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -67,6 +68,9 @@ class ATTEND_API Vocabulary : public Tokenizer {
   TokenizerKind kind_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, int64_t> ids_;
+  /// Ids of the tokens that are one ASCII character, by character; -1 = no token. Most characters
+  /// are ASCII, and this table is faster than the map.
+  std::array<int64_t, 128> ascii_ids_;
 };
 
 }  // namespace attend
