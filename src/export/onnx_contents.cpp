@@ -36,13 +36,12 @@ enum class Dimension : protozero::pbf_tag_type { dim_value = 1, dim_param = 2 };
 template <typename Tag>
 using Message = protozero::pbf_message<Tag>;
 
-/// Calls `use` with the message before each of its fields is read. Fields that `use` does not read
-/// are skipped.
-template <typename Tag, typename Use>
-void for_each_field(Message<Tag> message, const Use& use) {
-  while (message.next()) {
-    if (!use(message)) message.skip();
-  }
+/// Returns the last string field `tag` of a message; empty if there is none.
+template <typename Tag>
+std::string text_of(Message<Tag> message, Tag tag) {
+  std::string text;
+  while (message.next(tag)) text = message.get_string();
+  return text;
 }
 
 std::string dtype_name(int32_t type) {
@@ -51,79 +50,62 @@ std::string dtype_name(int32_t type) {
                           : std::string(c10::getDtypeNames(dtype->type).first);
 }
 
+/// Returns the size or the name of a dimension, whichever the file contains.
 std::string dimension(Message<Dimension> message) {
   std::string text = "?";
-  for_each_field(message, [&](auto& field) {
-    if (field.tag() == Dimension::dim_value)
-      text = fmt::format("{}", field.get_int64());
-    else if (field.tag() == Dimension::dim_param)
-      text = field.get_string();
+  while (message.next()) {
+    if (message.tag() == Dimension::dim_value)
+      text = fmt::format("{}", message.get_int64());
+    else if (message.tag() == Dimension::dim_param)
+      text = message.get_string();
     else
-      return false;
-    return true;
-  });
+      message.skip();
+  }
   return text;
 }
 
 std::string tensor_type(Message<TensorTypeProto> message) {
   int32_t type = 0;
   std::vector<std::string> shape;
-  for_each_field(message, [&](auto& field) {
-    if (field.tag() == TensorTypeProto::elem_type) {
-      type = field.get_int32();
-    } else if (field.tag() == TensorTypeProto::shape) {
-      for_each_field(Message<TensorShapeProto>(field.get_message()), [&](auto& dim) {
-        if (dim.tag() != TensorShapeProto::dim) return false;
-        shape.push_back(dimension(Message<Dimension>(dim.get_message())));
-        return true;
-      });
+  while (message.next()) {
+    if (message.tag() == TensorTypeProto::elem_type) {
+      type = message.get_int32();
+    } else if (message.tag() == TensorTypeProto::shape) {
+      Message<TensorShapeProto> dimensions(message.get_message());
+      while (dimensions.next(TensorShapeProto::dim))
+        shape.push_back(dimension(Message<Dimension>(dimensions.get_message())));
     } else {
-      return false;
+      message.skip();
     }
-    return true;
-  });
+  }
   return fmt::format("{} ({})", dtype_name(type), fmt::join(shape, ", "));
 }
 
 std::string value(Message<ValueInfoProto> message) {
-  std::string name;
+  const auto name = text_of(message, ValueInfoProto::name);
   std::string type = "not a tensor";
-  for_each_field(message, [&](auto& field) {
-    if (field.tag() == ValueInfoProto::name) {
-      name = field.get_string();
-    } else if (field.tag() == ValueInfoProto::type) {
-      for_each_field(Message<TypeProto>(field.get_message()), [&](auto& kind) {
-        if (kind.tag() != TypeProto::tensor_type) return false;
-        type = tensor_type(Message<TensorTypeProto>(kind.get_message()));
-        return true;
-      });
-    } else {
-      return false;
-    }
-    return true;
-  });
+  while (message.next(ValueInfoProto::type)) {
+    Message<TypeProto> kind(message.get_message());
+    while (kind.next(TypeProto::tensor_type))
+      type = tensor_type(Message<TensorTypeProto>(kind.get_message()));
+  }
   return name + ": " + type;
 }
 
 TensorInfo initializer(Message<TensorProto> message) {
-  TensorInfo tensor;
+  TensorInfo tensor{.name = text_of(message, TensorProto::name)};
   int32_t type = 0;
-  for_each_field(message, [&](auto& field) {
-    if (field.tag() == TensorProto::name) {
-      tensor.name = field.get_string();
-    } else if (field.tag() == TensorProto::data_type) {
-      type = field.get_int32();
-    } else if (field.tag() == TensorProto::dims) {
-      if (field.wire_type() == protozero::pbf_wire_type::length_delimited) {
-        for (const auto size : field.get_packed_int64()) tensor.shape.push_back(size);
-      } else {
-        tensor.shape.push_back(field.get_int64());
-      }
+  while (message.next()) {
+    if (message.tag() == TensorProto::data_type) {
+      type = message.get_int32();
+    } else if (message.tag() != TensorProto::dims) {
+      message.skip();
+    } else if (message.wire_type() == protozero::pbf_wire_type::length_delimited) {
+      for (const auto size : message.get_packed_int64()) tensor.shape.push_back(size);
     } else {
-      return false;
+      tensor.shape.push_back(message.get_int64());
     }
-    return true;
-  });
+  }
   tensor.dtype = dtype_name(type);
   tensor.elements = 1;
   for (const auto size : tensor.shape) {
@@ -140,79 +122,53 @@ TensorInfo initializer(Message<TensorProto> message) {
   return tensor;
 }
 
-void read_graph(Message<GraphProto> message, OnnxContents& contents) {
-  for_each_field(message, [&](auto& field) {
-    switch (field.tag()) {
+void read_graph(Message<GraphProto> graph, OnnxContents& contents) {
+  while (graph.next()) {
+    switch (graph.tag()) {
       case GraphProto::node:
-        for_each_field(Message<NodeProto>(field.get_message()), [&](auto& node) {
-          if (node.tag() != NodeProto::op_type) return false;
-          ++contents.operators[node.get_string()];
-          return true;
-        });
-        return true;
+        ++contents.operators[text_of(Message<NodeProto>(graph.get_message()), NodeProto::op_type)];
+        break;
       case GraphProto::initializer:
-        contents.tensors.push_back(initializer(Message<TensorProto>(field.get_message())));
-        return true;
+        contents.tensors.push_back(initializer(Message<TensorProto>(graph.get_message())));
+        break;
       case GraphProto::input:
-        contents.inputs.push_back(value(Message<ValueInfoProto>(field.get_message())));
-        return true;
+        contents.inputs.push_back(value(Message<ValueInfoProto>(graph.get_message())));
+        break;
       case GraphProto::output:
-        contents.outputs.push_back(value(Message<ValueInfoProto>(field.get_message())));
-        return true;
+        contents.outputs.push_back(value(Message<ValueInfoProto>(graph.get_message())));
+        break;
+      default:
+        graph.skip();
     }
-    return false;
-  });
+  }
 }
 
 void read_opset(Message<OperatorSetIdProto> message, OnnxContents& contents) {
-  std::string domain;
-  int64_t version = 0;
-  for_each_field(message, [&](auto& field) {
-    if (field.tag() == OperatorSetIdProto::domain)
-      domain = field.get_string();
-    else if (field.tag() == OperatorSetIdProto::version)
-      version = field.get_int64();
-    else
-      return false;
-    return true;
-  });
-  if (domain.empty() || domain == "ai.onnx") contents.opset = version;
-}
-
-void read_metadata(Message<StringStringEntryProto> message, OnnxContents& contents) {
-  std::string key;
-  std::string value;
-  for_each_field(message, [&](auto& field) {
-    if (field.tag() == StringStringEntryProto::key)
-      key = field.get_string();
-    else if (field.tag() == StringStringEntryProto::value)
-      value = field.get_string();
-    else
-      return false;
-    return true;
-  });
-  contents.metadata[key] = value;
+  const auto domain = text_of(message, OperatorSetIdProto::domain);
+  if (!domain.empty() && domain != "ai.onnx") return;
+  contents.opset = 0;
+  while (message.next(OperatorSetIdProto::version)) contents.opset = message.get_int64();
 }
 
 OnnxContents parse(const std::string& bytes) {
   OnnxContents contents;
   bool has_graph = false;
   try {
-    for_each_field(Message<ModelProto>(bytes), [&](auto& field) {
-      switch (field.tag()) {
-        case ModelProto::graph:
-          has_graph = true;
-          read_graph(Message<GraphProto>(field.get_message()), contents);
-          return true;
-        case ModelProto::opset_import:
-          read_opset(Message<OperatorSetIdProto>(field.get_message()), contents);
-          return true;
-        case ModelProto::metadata_props:
-          read_metadata(Message<StringStringEntryProto>(field.get_message()), contents);
-          return true;
+    Message<ModelProto> model(bytes);
+    while (model.next()) {
+      if (model.tag() == ModelProto::graph) {
+        has_graph = true;
+        read_graph(Message<GraphProto>(model.get_message()), contents);
+      } else if (model.tag() == ModelProto::opset_import) {
+        read_opset(Message<OperatorSetIdProto>(model.get_message()), contents);
+      } else if (model.tag() == ModelProto::metadata_props) {
+        const Message<StringStringEntryProto> entry(model.get_message());
+        contents.metadata[text_of(entry, StringStringEntryProto::key)] =
+            text_of(entry, StringStringEntryProto::value);
+      } else {
+        model.skip();
       }
-      return false;
-    });
+    }
   } catch (const protozero::exception& error) {
     throw InputError(fmt::format("not an ONNX file, or damaged: {}", error.what()));
   }

@@ -47,11 +47,11 @@ bool begins_as_safetensors(std::string_view start) {
 }
 
 /// Returns true if a file starts with the field `ir_version` of ONNX's ModelProto, a small number,
-/// followed by the tag of another field of ModelProto with a length.
+/// followed by the tag of another field of ModelProto.
 bool begins_as_onnx(std::string_view start) {
-  constexpr std::string_view kTagsOfModel = "\x12\x1a\x22\x32\x3a\x42\x72";
+  constexpr std::string_view kTagsOfModel = "\x12\x1a\x22\x28\x32\x3a\x42\x72";
   return start.size() > 2 && start[0] == '\x08' && start[1] > 0 && start[1] < 0x20 &&
-         (kTagsOfModel.find(start[2]) != std::string_view::npos || start[2] == '\x28');
+         kTagsOfModel.find(start[2]) != std::string_view::npos;
 }
 
 bool looks_like_text(std::string_view start) {
