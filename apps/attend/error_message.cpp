@@ -1,6 +1,7 @@
 #include "error_message.h"
 
 #include "flag_synonyms.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
 #include "train/recipe_fields.h"
@@ -93,12 +94,14 @@ std::string flags_in(const std::string& message, const CLI::App& command) {
   return fmt::format(" (flag{} {})", flags.size() > 1 ? "s" : "", fmt::join(flags, ", "));
 }
 
-/// Removes each text that begins with `start` and ends with `end`.
-void erase_all(std::string& message, std::string_view start, std::string_view end) {
-  for (auto at = message.find(start); at != std::string::npos; at = message.find(start, at)) {
-    const auto last = message.find(end, at);
+/// Removes each place in LibTorch that a message names: "[enforce fail at FILE:LINE] ".
+void erase_places(std::string& message) {
+  constexpr std::string_view kStart = "[enforce fail at ";
+  constexpr std::string_view kEnd = "] ";
+  for (auto at = message.find(kStart); at != std::string::npos; at = message.find(kStart, at)) {
+    const auto last = message.find(kEnd, at);
     if (last == std::string::npos) return;
-    message.erase(at, last + end.size() - at);
+    message.erase(at, last + kEnd.size() - at);
   }
 }
 
@@ -127,6 +130,8 @@ std::string text_of(const std::exception& error) {
     return fmt::format("{}: {}", failed->path1().string(), failed->code().message());
   if (const auto* failed = dynamic_cast<const c10::Error*>(&error))
     return failed->what_without_backtrace();
+  if (const auto* failed = dynamic_cast<const nlohmann::json::exception*>(&error))
+    return message_of(*failed);
   return error.what();
 }
 
@@ -162,8 +167,7 @@ std::string error_message(const CLI::App& app, const std::exception& error) {
       message.find("ried to allocate ") != std::string::npos) {
     return out_of_memory(command, message);
   }
-  erase_all(message, "[json.exception.", "] ");
-  erase_all(message, "[enforce fail at ", "] ");
+  erase_places(message);
   if (message.starts_with(". ")) message.erase(0, 2);  // the condition of an enforce may be empty
   return command == nullptr ? message : message + flags_in(message, *command);
 }
