@@ -28,12 +28,7 @@ void add_values(const train::Recipe& recipe, const char* only_section, ordered_j
   for (const auto& field : train::recipe_fields()) {
     const std::string section = field.section;
     if (only_section != nullptr && section != only_section) continue;
-    auto& target = section.empty() ? config : config[section];
-    const auto set = [&](const auto& value) {
-      if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, std::monostate>)
-        target[field.key] = value;
-    };
-    std::visit(set, train::field_value(field, recipe));
+    set_value(field, train::field_value(field, recipe), section.empty() ? config : config[section]);
   }
 }
 
@@ -122,10 +117,13 @@ void add_tensors(const fs::path& directory, train::Weights weights, InspectRepor
   report.json["weights"] = std::string(to_string(weights));
 }
 
-/// Adds the step and the best evaluation of a checkpoint.
-void add_state(const train::TrainerState& state, InspectReport& report) {
-  report.header += report_line("checkpoint", fmt::format("step {}", state.step));
-  report.json["checkpoint_step"] = state.step;
+void add_checkpoint_step(int64_t step, InspectReport& report) {
+  report.header += report_line("checkpoint", fmt::format("step {}", step));
+  report.json["checkpoint_step"] = step;
+}
+
+/// Adds the best evaluation of a checkpoint.
+void add_best(const train::TrainerState& state, InspectReport& report) {
   if (!state.best) return;
   report.header += report_line(
       "val loss", fmt::format("{:.4f} (best, step {})", state.best->loss, state.best_step));
@@ -180,11 +178,9 @@ InspectReport inspect_run(const fs::path& directory) {
   }
   if (finished) add_summary(summary, report);
   const train::CheckpointStore checkpoints(run.file(train::RunFiles::checkpoints));
-  if (const auto step = checkpoints.latest_step(); step && finished) {
-    report.header += report_line("checkpoint", fmt::format("step {}", *step));
-    report.json["checkpoint_step"] = *step;
-  } else if (step) {
-    add_state(train::CheckpointStore::read_state(checkpoints.latest()), report);
+  if (const auto step = checkpoints.latest_step()) {
+    add_checkpoint_step(*step, report);
+    if (!finished) add_best(train::CheckpointStore::read_state(checkpoints.latest()), report);
   }
   const auto weights = finished ? train::Weights::best : available_weights(directory);
   report.has_tensors = weights.has_value();
@@ -199,7 +195,9 @@ InspectReport inspect_checkpoint(const fs::path& folder) {
   InspectReport report;
   report.header = report_line("kind", "checkpoint");
   report.json = {{"kind", "checkpoint"}, {"path", folder.string()}};
-  add_state(train::CheckpointStore::read_state(folder), report);
+  const auto state = train::CheckpointStore::read_state(folder);
+  add_checkpoint_step(state.step, report);
+  add_best(state, report);
   report.tensors = tensors_of(read_safetensors_header(folder / train::RunFiles::model));
   return report;
 }

@@ -1,13 +1,20 @@
 #include "overrides.h"
 
-#include "train/recipe_fields.h"
-
 #include <nlohmann/json.hpp>
 
 #include <string_view>
 #include <type_traits>
 
 namespace attend::app {
+
+void set_value(const train::RecipeField& field, const train::FieldValue& value,
+               nlohmann::ordered_json& object) {
+  const auto set = [&](const auto& each) {
+    if constexpr (!std::is_same_v<std::decay_t<decltype(each)>, std::monostate>)
+      object[field.key] = each;
+  };
+  std::visit(set, value);
+}
 
 nlohmann::ordered_json overrides_of(const train::Recipe& recipe, const train::Recipe& defaults) {
   auto overrides = nlohmann::ordered_json::object();
@@ -16,11 +23,7 @@ nlohmann::ordered_json overrides_of(const train::Recipe& recipe, const train::Re
     if (std::string_view(field.key) == "text" || found == train::field_value(field, defaults)) {
       continue;
     }
-    const auto set = [&](const auto& value) {
-      if constexpr (!std::is_same_v<std::decay_t<decltype(value)>, std::monostate>)
-        overrides[field.key] = value;
-    };
-    std::visit(set, found);
+    set_value(field, found, overrides);
   }
   return overrides;
 }
