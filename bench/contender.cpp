@@ -60,19 +60,22 @@ void save_tensors(const std::filesystem::path& path, std::map<std::string, torch
   save_safetensors(path, {.tensors = std::move(tensors), .metadata = {}});
 }
 
-/// A `TaskObjective` that records the first 3 training batches. The peers repeat the first 3
-/// training steps with these batches.
-class RecordBatches : public train::TaskObjective {
- public:
-  using TaskObjective::TaskObjective;
-
-  train::TrainingBatch training_batch(int64_t size, train::Sampler& sampler) override {
-    auto batch = TaskObjective::training_batch(size, sampler);
+/// A task that records its first 3 training batches. The peers repeat the first 3 training steps
+/// with these batches.
+struct RecordBatches : train::Task {
+  explicit RecordBatches(std::shared_ptr<const train::Task> recorded) : task(std::move(recorded)) {}
+  const Tokenizer& tokenizer() const override { return task->tokenizer(); }
+  train::Batch training_batch(int64_t size, train::Sampler& sampler) const override {
+    auto batch = task->training_batch(size, sampler);
     if (batches.size() < 3) batches.push_back(batch);
     return batch;
   }
+  std::vector<train::Batch> validation_batches(int64_t size) const override {
+    return task->validation_batches(size);
+  }
 
-  std::vector<train::TrainingBatch> batches;
+  std::shared_ptr<const train::Task> task;
+  mutable std::vector<train::Batch> batches;
 };
 
 /// Reports the loss of every step.
@@ -110,7 +113,9 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
   auto recipe = recipe_of(row, folder);
   const auto setup = train::make_training_setup(recipe);
   save_tensors(folder / "model.safetensors", state_dict(train::module_of(setup.model)));
-  const auto objective = std::make_shared<RecordBatches>(setup.model, setup.task, recipe.training);
+  auto model = setup.model;
+  const auto task = std::make_shared<RecordBatches>(setup.task);
+  const auto objective = std::make_shared<train::TaskObjective>(model, task, recipe.training);
   RecordLosses losses;
   {
     train::Trainer first_steps(objective, recipe.training);
@@ -118,15 +123,14 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
         {.observers = {&losses}, .stop_requested = [&] { return losses.losses.size() == 3; }});
   }
   const FlopCounter counter;
-  objective->training_loss(objective->batches.front());
+  train::logits_of(model, task->batches.front());
   // The backward pass computes two matrix products for each matrix product of the forward pass.
   const auto flops = 3 * counter.flops();
 
   std::map<std::string, torch::Tensor> batches;
-  for (std::size_t i = 0; i < objective->batches.size(); ++i) {
-    const auto& tensors = objective->batches[i].tensors;
-    batches[fmt::format("tokens.{}", i)] = tensors.at(0);
-    batches[fmt::format("targets.{}", i)] = tensors.at(1);
+  for (std::size_t i = 0; i < task->batches.size(); ++i) {
+    batches[fmt::format("tokens.{}", i)] = task->batches[i].tokens;
+    batches[fmt::format("targets.{}", i)] = task->batches[i].targets;
   }
   save_tensors(folder / "batches.safetensors", batches);
 

@@ -25,14 +25,13 @@ torch::Tensor rectangles(int64_t count, torch::Generator generator) {
 struct Denoising : Objective {
   torch::nn::Module& module() override { return *net; }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
-    return {{rectangles(size, sampler.generator())}, /*num_targets=*/size, /*num_tokens=*/size};
+    const auto clean = rectangles(size, sampler.generator());
+    return {.num_targets = size, .num_tokens = size, .loss = [this, clean]() -> TrainingLoss {
+              const auto denoised = net->forward(clean + 0.5 * torch::randn_like(clean));
+              return {(denoised - clean).square().mean({1, 2, 3}).sum()};  // sum over the images
+            }};
   }
-  TrainingLoss training_loss(const TrainingBatch& batch) override {
-    const auto& clean = batch.tensors[0];
-    const auto denoised = net->forward(clean + 0.5 * torch::randn_like(clean));
-    return {.sum = (denoised - clean).square().mean({1, 2, 3}).sum()};  // sum over the images
-  }
-  Evaluation evaluate() override {
+  Evaluation evaluate(const EvaluationOptions& /*options*/) override {
     auto generator = torch::make_generator<torch::CPUGeneratorImpl>(0);
     const auto clean = rectangles(100, generator);
     const auto denoised = net->forward(clean + 0.5 * torch::randn(clean.sizes(), generator));

@@ -91,9 +91,9 @@ class Training {
                               result.state.step, directory()));
       throw Interrupted(StopSignal::received());
     }
-    run_.finish(result);
+    const auto final = run_.finish(result);
     print_reports(neighbors_before);
-    print_summary(result);
+    print_summary(final);
   }
 
  private:
@@ -130,12 +130,18 @@ class Training {
   }
 
   train::TrainResult train() {
-    const StopSignal stop;
+    const StopSignal signals;
     const auto& resumed = run_.resumed_state();
     // A background thread prints the progress, so that a paused terminal does not block training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
         run_.recipe().training.max_steps, resumed.best ? resumed.best->loss : INFINITY)});
-    return run_.train({&terminal}, [] { return StopSignal::received() != 0; });
+    auto stop = [said = false]() mutable {
+      if (StopSignal::received() == 0) return false;
+      if (!said) write_error("\nstopping, saving a checkpoint...\n");
+      said = true;
+      return true;
+    };
+    return run_.train({&terminal}, std::ref(stop), std::ref(stop));
   }
 
   void print_summary(const train::TrainResult& result) {

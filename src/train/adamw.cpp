@@ -19,17 +19,19 @@ std::map<std::string, torch::Tensor> initial_adamw_state(const torch::Tensor& pa
 }  // namespace
 
 AdamW::AdamW(const std::vector<TrainableParameter>& parameters, const TrainingConfig& config)
-    : weight_decay_(config.weight_decay), beta1_(config.beta1), beta2_(config.beta2) {
+    : Optimizer(parameters, config.lr),
+      weight_decay_(config.weight_decay),
+      beta1_(config.beta1),
+      beta2_(config.beta2) {
   for (const auto& [name, parameter, role] : parameters)
     slots_.push_back({name, parameter, role, initial_adamw_state});
 }
 
-void AdamW::step(double lr) {
-  const torch::NoGradGuard no_grad;
-  for (const bool decay : {true, false}) step(decay, lr);
+void AdamW::update(double lr) {
+  for (const bool decay : {true, false}) update(decay, lr);
 }
 
-void AdamW::step(bool decay, double lr) {
+void AdamW::update(bool decay, double lr) {
   std::vector<torch::Tensor> parameters, gradients, averages, squares, steps;
   for (auto& slot : slots_) {
     if (!slot.has_grad() || (slot.role != ParameterRole::no_decay) != decay) continue;

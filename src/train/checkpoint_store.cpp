@@ -44,6 +44,7 @@ Json to_object(const std::optional<Evaluation>& evaluation) {
   const auto& [correct, total] = evaluation->exact_match;
   return {{"loss", number(evaluation->loss)},
           {"targets", evaluation->num_targets},
+          {"partial", evaluation->is_partial},
           {"exact_match", {{"correct", correct}, {"total", total}}}};
 }
 
@@ -52,6 +53,7 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
   Evaluation evaluation;
   evaluation.loss = number(json.at("loss"));
   evaluation.num_targets = json.at("targets");
+  evaluation.is_partial = json.value("partial", false);
   const auto& exact_match = json.at("exact_match");
   evaluation.exact_match = {exact_match.at("correct"), exact_match.at("total")};
   return evaluation;
@@ -69,6 +71,7 @@ std::string to_json(const TrainerState& state) {
                   {"best", to_object(state.best)},
                   {"best_step", state.best_step},
                   {"evaluations_without_improvement", state.evaluations_without_improvement},
+                  {"evaluation_pending", state.evaluation_pending},
                   {"threads", state.threads}};
   return json.dump(2) + "\n";
 }
@@ -88,6 +91,7 @@ TrainerState trainer_state_from_json(const std::string& text) {
     state.best = evaluation_from(json.at("best"));
     state.best_step = json.at("best_step");
     state.evaluations_without_improvement = json.at("evaluations_without_improvement");
+    state.evaluation_pending = json.value("evaluation_pending", false);
     state.threads = json.at("threads");
     return state;
   } catch (const Json::exception& error) {

@@ -32,7 +32,9 @@ torch::Tensor newton_schulz(const torch::Tensor& matrix) {
 }
 
 Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig& config)
-    : momentum_(config.momentum), weight_decay_(config.weight_decay) {
+    : Optimizer(matrices, config.lr),
+      momentum_(config.momentum),
+      weight_decay_(config.weight_decay) {
   for (const auto& [name, parameter, role] : matrices) {
     TORCH_CHECK_VALUE(parameter.dim() == 2, "Muon: expected matrices, found ", name, " ",
                       parameter.sizes());
@@ -43,14 +45,13 @@ Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig
   }
 }
 
-void Muon::step(double lr) {
-  const torch::NoGradGuard no_grad;
+void Muon::update(double lr) {
   for (auto& matrix : slots_) {
-    if (matrix.has_grad()) step(matrix, lr);
+    if (matrix.has_grad()) update(matrix, lr);
   }
 }
 
-void Muon::step(Slot& matrix, double lr) const {
+void Muon::update(Slot& matrix, double lr) const {
   auto& parameter = matrix.parameter;
   auto& momentum = matrix.ensure_state().at("momentum_buffer");
   const auto& gradient = parameter.grad();

@@ -310,6 +310,11 @@ const std::vector<RecipeField>& recipe_fields() {
        training_field<&TrainingConfig::on_nonfinite>},
       {"training", "eval_every", "STEPS", kReportsGroup, "steps between evaluations", 1,
        kMaxInteger, training_field<&TrainingConfig::eval_every>},
+      {"training", "eval_batches", "BATCHES", kReportsGroup,
+       "maximum number of batches of 64 sequences in an evaluation during training, spread evenly "
+       "over the validation data; the best weights are evaluated on all validation data at the "
+       "end; 0 = no maximum",
+       0, kMaxInteger, training_field<&TrainingConfig::eval_batches>},
       {"training", "patience", "EVALUATIONS", kLengthGroup,
        "early stopping after this number of evaluations without a lower validation loss; 0 = off",
        0, kMaxInteger, training_field<&TrainingConfig::patience>},

@@ -16,10 +16,15 @@ std::vector<std::string> token_names(const Tokenizer& tokenizer) {
   return names;
 }
 
+std::shared_ptr<Objective> objective_of(const Recipe& recipe, const TrainingSetup& setup) {
+  return std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training);
+}
+
 }  // namespace
 
 TrainingSetup make_training_setup(const Recipe& recipe,
                                   std::shared_ptr<const Tokenizer> tokenizer) {
+  check_recipe(recipe);
   const auto device = resolve_device(recipe.training.device);
   auto task = make_task(recipe, std::move(tokenizer));
   torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
@@ -28,22 +33,16 @@ TrainingSetup make_training_setup(const Recipe& recipe,
   return {device, std::move(task), std::move(model)};
 }
 
-RecipeRun::RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup)
-    : TrainingRun(std::move(directory),
-                  std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training),
-                  recipe.training, setup.device),
-      recipe_(recipe),
-      task_(setup.task),
-      model_(setup.model) {}
+RecipeRun::RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingRun run)
+    : recipe_(recipe), task_(setup.task), model_(setup.model), run_(std::move(run)) {}
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
                            bool overwrite) {
-  // The directory and the recipe are checked first, since making the task may take long.
-  check_can_create(directory, overwrite);
-  check_recipe(recipe);
+  check_can_create(directory, overwrite);  // first, since making the task may take long
   const auto setup = make_training_setup(recipe);
-  return {RunDirectory::create(directory, run_content(recipe, *setup.task), overwrite), recipe,
-          setup};
+  return {recipe, setup,
+          TrainingRun::begin(directory, run_content(recipe, *setup.task),
+                             objective_of(recipe, setup), recipe.training, {}, overwrite)};
 }
 
 RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
@@ -51,15 +50,14 @@ RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& 
   check_values(directory, fixed_values(recipe));
   const bool subwords = recipe.data.tokenizer == TokenizerKind::subword;
   const auto setup = make_training_setup(recipe, subwords ? load_tokenizer(directory) : nullptr);
-  const auto content = run_content(recipe, *setup.task);
-  RecipeRun run(RunDirectory::resume(directory, content), recipe, setup);
-  run.restore_checkpoint(content.recipe);
-  return run;
+  return {recipe, setup,
+          TrainingRun::open(directory, run_content(recipe, *setup.task),
+                            objective_of(recipe, setup), recipe.training, {})};
 }
 
 RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
   auto run = open(directory, recipe);
-  run.check_is_unfinished();
+  run.run_.check_is_unfinished();
   return run;
 }
 
@@ -67,11 +65,11 @@ RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, con
   return RunDirectory::exists(directory) ? open(directory, recipe) : begin(directory, recipe);
 }
 
-void RecipeRun::finish(const TrainResult& result) {
-  load_best_weights();
-  write_embeddings(directory().path(), token_embedding_weight(model_),
-                   token_names(task_->tokenizer()));
-  write_summary(recipe_.task, result);
+TrainResult RecipeRun::finish(const TrainResult& result) {
+  return run_.finish(recipe_.task, result, [&] {
+    write_embeddings(directory().path(), token_embedding_weight(model_),
+                     token_names(task_->tokenizer()));
+  });
 }
 
 }  // namespace attend::train

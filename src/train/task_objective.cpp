@@ -9,18 +9,6 @@
 namespace attend::train {
 namespace {
 
-TrainingBatch pack(const Batch& batch) {
-  const auto decoder_tokens = batch.decoder_tokens.defined() ? batch.decoder_tokens.numel() : 0;
-  return {{batch.tokens, batch.targets, batch.answers, batch.key_mask, batch.decoder_tokens},
-          num_targets(batch),
-          batch.tokens.numel() + decoder_tokens};
-}
-
-Batch unpack(const TrainingBatch& batch) {
-  const auto& tensors = batch.tensors;
-  return {tensors[0], tensors[1], tensors[2], tensors[3], tensors[4]};
-}
-
 torch::Device device_of(const torch::nn::Module& module) {
   return module.parameters().front().device();
 }
@@ -30,12 +18,15 @@ Batch to_device(const Batch& batch, torch::Device device) {
 }
 
 /// Evaluates a model. The caller sets eval mode and disables gradients.
-Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches) {
+Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches,
+                            const EvaluationOptions& options = {}) {
   const auto device = device_of(module_of(model));
   const bool is_classifier = std::holds_alternative<SequenceClassifier>(model);
-  Evaluation result;
-  for (const auto& rows : batches) {
-    const auto batch = to_device(rows, device);
+  const auto chosen = spread(std::ssize(batches), options.max_batches);
+  Evaluation result{.is_partial = chosen.size() < batches.size()};
+  for (const auto index : chosen) {
+    if (options.stop_requested()) break;
+    const auto batch = to_device(batches[static_cast<std::size_t>(index)], device);
     const auto logits = logits_of(model, batch);
     result.loss += summed_loss(logits, batch.targets).item<double>();
     result.num_targets += num_targets(batch);
@@ -61,24 +52,22 @@ TaskObjective::TaskObjective(Model model, std::shared_ptr<const Task> task,
 }
 
 TrainingBatch TaskObjective::training_batch(int64_t size, Sampler& sampler) {
-  return pack(task_->training_batch(size, sampler));
+  const auto batch = task_->training_batch(size, sampler);
+  const auto decoder_tokens = batch.decoder_tokens.defined() ? batch.decoder_tokens.numel() : 0;
+  return {num_targets(batch), batch.tokens.numel() + decoder_tokens,
+          [this, batch] { return loss(to_device(batch, device_of(module()))); }};
 }
 
-TrainingLoss TaskObjective::training_loss(const TrainingBatch& batch) {
-  const auto rows = unpack(batch);
-  const auto logits = logits_of(model_, rows);
-  return {.sum = summed_loss(logits, rows.targets, label_smoothing_),
+TrainingLoss TaskObjective::loss(const Batch& batch) {
+  const auto logits = logits_of(model_, batch);
+  return {.sum = summed_loss(logits, batch.targets, label_smoothing_),
           .auxiliary = router_aux_loss_coef_ * router_aux_loss(module()),
-          .exact_match = [=] { return exact_match(logits, rows); }};
+          .exact_match = [=] { return exact_match(logits, batch); }};
 }
 
-Evaluation TaskObjective::evaluate() {
-  if (validation_.empty()) {
-    const auto device = device_of(module());
-    for (const auto& batch : task_->validation_batches(kEvalBatchSize))
-      validation_.push_back(to_device(batch, device));
-  }
-  return evaluate_batches(model_, validation_);
+Evaluation TaskObjective::evaluate(const EvaluationOptions& options) {
+  if (validation_.empty()) validation_ = task_->validation_batches(kEvalBatchSize);
+  return evaluate_batches(model_, validation_, options);
 }
 
 ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch) {

@@ -55,9 +55,9 @@ std::shared_ptr<Objective> checked(std::shared_ptr<Objective> objective) {
 /// Throws c10::ValueError unless `loss` is 0-dim. `name` and `expected` (a description) are used in
 /// the message.
 void check_is_scalar(const torch::Tensor& loss, const char* name, const char* expected) {
-  TORCH_CHECK_VALUE(loss.defined(), "training_loss: `", name,
+  TORCH_CHECK_VALUE(loss.defined(), "TrainingBatch::loss: `", name,
                     "` is undefined, expected a 0-dim tensor: ", expected);
-  TORCH_CHECK_VALUE(loss.dim() == 0, "training_loss: `", name, "` has shape ", loss.sizes(),
+  TORCH_CHECK_VALUE(loss.dim() == 0, "TrainingBatch::loss: `", name, "` has shape ", loss.sizes(),
                     ", expected a 0-dim tensor: ", expected);
 }
 
@@ -67,8 +67,27 @@ void check_loss(const TrainingLoss& loss) {
     check_is_scalar(loss.auxiliary, "auxiliary", "a term that is added to the mean loss");
   TORCH_CHECK_VALUE(
       loss.sum.requires_grad() || (loss.auxiliary.defined() && loss.auxiliary.requires_grad()),
-      "training_loss: the loss requires no gradient, expected a loss that depends on the module's "
+      "TrainingBatch::loss: the loss requires no gradient, expected a loss that depends on the "
+      "module's "
       "parameters; compute it without detach() and NoGradGuard");
+}
+
+/// Returns the optimizer, or a new one if it is null.
+std::shared_ptr<torch::optim::Optimizer> checked(std::shared_ptr<torch::optim::Optimizer> optimizer,
+                                                 const std::vector<torch::Tensor>& parameters,
+                                                 const torch::nn::Module& module,
+                                                 const TrainingConfig& config) {
+  if (optimizer == nullptr) return make_optimizer(module, config);
+  for (const auto& group : optimizer->param_groups()) {
+    const auto foreign = std::ranges::count_if(group.params(), [&](const auto& parameter) {
+      return std::ranges::none_of(parameters,
+                                  [&](const auto& each) { return each.is_same(parameter); });
+    });
+    TORCH_CHECK_VALUE(foreign == 0, foreign, " of ", group.params().size(),
+                      " parameters in a group of the optimizer do not belong to the module ",
+                      module.name(), ", expected only parameters of the module");
+  }
+  return optimizer;
 }
 
 std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
@@ -85,13 +104,13 @@ std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                 Schedule schedule)
+                 Schedule schedule, std::shared_ptr<torch::optim::Optimizer> optimizer)
     : objective_(checked(std::move(objective))),
       config_(checked(config)),
       schedule_(std::move(schedule)),
       parameters_(checked_parameters(module())),
       device_(parameters_.front().device()),
-      optimizer_(make_optimizer(module(), config)),
+      optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
       sampler_(static_cast<uint64_t>(config.seed)) {
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
   torch::manual_seed(static_cast<uint64_t>(config.seed));
@@ -105,15 +124,19 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
   if (hooks.checkpoint_sink != nullptr && !best_weights_.empty())
     hooks.checkpoint_sink->save_best(best_weights_);
   TrainResult result;
-  const auto done = [&] { return state_.step >= config_.max_steps || is_out_of_patience(); };
+  const auto done = [&] {
+    return !state_.evaluation_pending && (state_.step >= config_.max_steps || is_out_of_patience());
+  };
   if (!done()) state_.threads = num_threads();
   const NumThreadsGuard threads(done() ? torch::get_num_threads() : state_.threads);
   int64_t saved_step = state_.step;
   while (!done() && result.stop_reason != StopReason::stop_requested) {
-    step(hooks);
-    if (is_report_step(state_.step)) report(hooks);
-    if (is_evaluation_step(state_.step)) evaluate(hooks);
-    if (hooks.stop_requested && hooks.stop_requested())
+    if (!state_.evaluation_pending) {
+      step(hooks);
+      if (is_report_step(state_.step)) report(hooks);
+    }
+    if (state_.evaluation_pending) evaluate(hooks);
+    if (state_.evaluation_pending || (hooks.stop_requested && hooks.stop_requested()))
       result.stop_reason = StopReason::stop_requested;
     if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
     if (hooks.checkpoint_sink != nullptr && state_.step % config_.checkpoint_every == 0) {
@@ -149,7 +172,7 @@ int64_t Trainer::num_threads() {
   const auto work = [&] { accumulate_gradients(next, 1); };
   const auto fastest =
       fastest_num_threads([&](int64_t threads) { return mean_seconds(work, threads); }, available);
-  optimizer_->zero_grad();
+  reset_gradients();
   restore(before);
   return fastest;
 }
@@ -171,7 +194,8 @@ void Trainer::step(const TrainerHooks& hooks) {
   progress_.grad_norm = torch::nn::utils::clip_grad_norm_(parameters_, max_norm);
   state_.train_loss = progress_.train_loss;
   if (std::isfinite(progress_.train_loss) && std::isfinite(progress_.grad_norm)) {
-    optimizer_->step(progress_.lr);
+    set_lr(*optimizer_, progress_.lr);
+    optimizer_->step();
   } else {
     // Skipping the step does not help if the weights themselves are not finite.
     const bool weights_are_finite = all_finite(state_dict(module()));
@@ -180,6 +204,11 @@ void Trainer::step(const TrainerHooks& hooks) {
     ++state_.skipped_steps;
   }
   state_.step = progress_.step;
+  state_.evaluation_pending = is_evaluation_step(state_.step);
+}
+
+void Trainer::reset_gradients() {
+  for (auto& parameter : parameters_) parameter.mutable_grad().reset();
 }
 
 void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const {
@@ -199,13 +228,15 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
                   [](const auto& parameter) { return parameter.requires_grad(); }),
       "all ", parameters_.size(), " parameters of the module ", module().name(),
       " are frozen, expected at least one that requires a gradient; call attend::unfreeze");
-  optimizer_->zero_grad();
+  reset_gradients();
   std::vector<TrainingBatch> batches;
   int64_t targets = 0;
   for (int64_t i = 0; i < count; ++i) {
     batches.push_back(objective_->training_batch(config_.batch_size, sampler_));
     TORCH_CHECK_VALUE(batches.back().num_targets >= 0, "training_batch: found ",
                       batches.back().num_targets, " targets, expected 0 or more");
+    TORCH_CHECK_VALUE(batches.back().loss != nullptr,
+                      "training_batch: found no `loss`, expected a function");
     targets += batches.back().num_targets;
     state_.tokens += batches.back().num_tokens;
   }
@@ -219,13 +250,10 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
   // weigh more.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
   ExactMatch matches;
-  for (auto batch : batches) {
-    for (auto& tensor : batch.tensors) {
-      if (tensor.defined()) tensor = tensor.to(device_);
-    }
+  for (const auto& batch : batches) {
     auto loss = [&] {
       const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
-      return objective_->training_loss(batch);
+      return batch.loss();
     }();
     check_loss(loss);
     if (is_report_step(step) && loss.exact_match) matches += loss.exact_match();
@@ -241,6 +269,7 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
 
 void Trainer::report(const TrainerHooks& hooks) {
   progress_.seconds = state_.seconds();
+  progress_.seconds_left = seconds_left();
   progress_.tokens_per_second = static_cast<double>(state_.tokens - reported_tokens_) /
                                 (state_.training_seconds - reported_seconds_);
   progress_.peak_memory = peak_memory();
@@ -250,14 +279,34 @@ void Trainer::report(const TrainerHooks& hooks) {
   for (auto* observer : hooks.observers) observer->on_progress(progress_);
 }
 
+double Trainer::seconds_left() const {
+  const auto steps = static_cast<double>(state_.step);
+  const auto steps_left = static_cast<double>(config_.max_steps) - steps;
+  const auto done = (state_.step - (state_.evaluation_pending ? 1 : 0)) / config_.eval_every;
+  const auto evaluations_left =
+      (config_.max_steps + config_.eval_every - 1) / config_.eval_every - done;
+  const double seconds_per_evaluation =
+      done == 0 ? 0.0 : state_.evaluation_seconds / static_cast<double>(done);
+  return state_.training_seconds / steps * steps_left +
+         seconds_per_evaluation * static_cast<double>(evaluations_left);
+}
+
 void Trainer::evaluate(const TrainerHooks& hooks) {
-  {
+  bool stopped = false;
+  const auto stop = [&] {
+    stopped = stopped || (hooks.stop_evaluation && hooks.stop_evaluation());
+    return stopped;
+  };
+  const auto result = [&] {
     const Stopwatch watch(state_.evaluation_seconds);
     const EvalGuard eval(module());
     const torch::NoGradGuard no_grad;
     const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
-    state_.last = objective_->evaluate();
-  }
+    return objective_->evaluate({config_.eval_batches, stop});
+  }();
+  if (stopped) return;
+  state_.evaluation_pending = false;
+  state_.last = result;
   ++state_.evaluations_without_improvement;
   if (std::isfinite(state_.last->loss) && (!state_.best || state_.last->loss < state_.best->loss)) {
     state_.best = state_.last;

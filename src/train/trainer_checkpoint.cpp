@@ -47,7 +47,7 @@ Checkpoint Trainer::checkpoint() const {
                         .weights = cpu_copies(state_dict(module())),
                         .state = {{kRequiresGrad, torch::tensor(requires_grad, torch::kByte)}},
                         .best = best_weights_};
-  add_with_prefix(checkpoint.state, kOptimizer, cpu_copies(optimizer_->state()));
+  add_with_prefix(checkpoint.state, kOptimizer, cpu_copies(state_of(*optimizer_)));
   add_with_prefix(checkpoint.state, kSampler, sampler_.state());  // returns copies
   for (const auto& [device, state] : rng_state(rng_devices(device_))) {
     checkpoint.state.emplace(rng_name(device), state);
@@ -70,7 +70,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     parameters_[static_cast<std::size_t>(i)].set_requires_grad(
         requires_grad->second[i].item<bool>());
   }
-  optimizer_->load_state(without_prefix(checkpoint.state, kOptimizer));
+  load_state_of(*optimizer_, without_prefix(checkpoint.state, kOptimizer));
   sampler_.load_state(without_prefix(checkpoint.state, kSampler));
   for (const auto& device : rng_devices(device_)) {
     const auto saved = checkpoint.state.find(rng_name(device));

@@ -7,6 +7,7 @@
 #include "attend/train/metrics_log.h"
 #include "attend/train/recipe.h"
 #include "attend/train/tensorboard_log.h"
+#include "train/autocast_for.h"
 #include "train/run_content.h"
 
 #include <fmt/format.h>
@@ -14,13 +15,12 @@
 namespace attend::train {
 namespace {
 
-/// Checks the arguments, moves the module to the config's device, and returns this device.
-torch::Device prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& config) {
+/// Checks the arguments, before the run directory is created, and moves the module to the config's
+/// device.
+void prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& config) {
   TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
   check_training_config(config);
-  const auto device = resolve_device(config.device);
-  objective->module().to(device);
-  return device;
+  objective->module().to(resolve_device(config.device));
 }
 
 /// True if the run has reached `max_steps` or has run out of patience, and has a summary. The
@@ -29,6 +29,7 @@ torch::Device prepare(const std::shared_ptr<Objective>& objective, const Trainin
 /// that has no best weights at `max_steps`: it needs no summary, because `finish` cannot write one.
 bool is_finished(const RunDirectory& directory, const TrainerState& state,
                  const TrainingConfig& config) {
+  if (state.evaluation_pending) return false;
   const bool has_summary = directory.is_finished(state);
   const bool out_of_patience =
       config.patience > 0 && state.evaluations_without_improvement >= config.patience;
@@ -46,37 +47,44 @@ bool is_finished(const RunDirectory& directory, const TrainerState& state,
 }  // namespace
 
 TrainingRun::TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
-                         const TrainingConfig& config, torch::Device device, Schedule schedule)
+                         const TrainingConfig& config, const TrainingRunOptions& options)
     : directory_(std::move(directory)),
       objective_(std::move(objective)),
       config_(config),
-      device_(device),
-      trainer_(std::make_unique<Trainer>(objective_, config, std::move(schedule))) {}
+      device_(objective_->module().parameters().front().device()),
+      trainer_(std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer)) {
+}
+
+TrainingRun TrainingRun::begin(const std::filesystem::path& directory, const RunContent& content,
+                               std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                               const TrainingRunOptions& options, bool overwrite) {
+  prepare(objective, config);
+  return {RunDirectory::create(directory, content, overwrite), std::move(objective), config,
+          options};
+}
+
+TrainingRun TrainingRun::open(const std::filesystem::path& directory, const RunContent& content,
+                              std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                              const TrainingRunOptions& options) {
+  prepare(objective, config);
+  TrainingRun run(RunDirectory::resume(directory, content), std::move(objective), config, options);
+  run.restore_checkpoint();
+  if (!run.is_finished()) run.directory_.save_recipe(content.recipe);
+  return run;
+}
 
 TrainingRun TrainingRun::begin(const std::filesystem::path& directory,
                                std::shared_ptr<Objective> objective, const TrainingConfig& config,
                                const TrainingRunOptions& options, bool overwrite) {
-  const auto device = prepare(objective, config);
-  const auto content = run_content(config, options.values);
-  return {RunDirectory::create(directory, content, overwrite), std::move(objective), config, device,
-          options.schedule};
-}
-
-TrainingRun TrainingRun::open(const std::filesystem::path& directory,
-                              std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                              const TrainingRunOptions& options) {
-  const auto device = prepare(objective, config);
-  const auto content = run_content(config, options.values);
-  TrainingRun run(RunDirectory::resume(directory, content), std::move(objective), config, device,
-                  options.schedule);
-  run.restore_checkpoint(content.recipe);
-  return run;
+  return begin(directory, run_content(config, options.values), std::move(objective), config,
+               options, overwrite);
 }
 
 TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
                                 std::shared_ptr<Objective> objective, const TrainingConfig& config,
                                 const TrainingRunOptions& options) {
-  auto run = open(directory, std::move(objective), config, options);
+  auto run =
+      open(directory, run_content(config, options.values), std::move(objective), config, options);
   run.check_is_unfinished();
   return run;
 }
@@ -85,20 +93,21 @@ TrainingRun TrainingRun::begin_or_resume(const std::filesystem::path& directory,
                                          std::shared_ptr<Objective> objective,
                                          const TrainingConfig& config,
                                          const TrainingRunOptions& options) {
-  return RunDirectory::exists(directory) ? open(directory, std::move(objective), config, options)
-                                         : begin(directory, std::move(objective), config, options);
+  const auto content = run_content(config, options.values);
+  return RunDirectory::exists(directory)
+             ? open(directory, content, std::move(objective), config, options)
+             : begin(directory, content, std::move(objective), config, options, false);
 }
 
-void TrainingRun::restore_checkpoint(const std::string& recipe) {
-  if (const auto found = directory_.latest_checkpoint()) {
-    resumed_state_ = found->checkpoint.trainer_state;
-    damaged_ = found->damaged;
-    if (resumed_state_.step > config_.max_steps)
-      throw_already_trained(directory_, resumed_state_.step, config_.max_steps);
-    is_finished_ = train::is_finished(directory_, resumed_state_, config_);
-    trainer_->restore(found->checkpoint);
-  }
-  if (!is_finished_) directory_.save_recipe(recipe);
+void TrainingRun::restore_checkpoint() {
+  const auto found = directory_.latest_checkpoint();
+  if (!found) return;
+  resumed_state_ = found->checkpoint.trainer_state;
+  damaged_ = found->damaged;
+  if (resumed_state_.step > config_.max_steps)
+    throw_already_trained(directory_, resumed_state_.step, config_.max_steps);
+  is_finished_ = train::is_finished(directory_, resumed_state_, config_);
+  trainer_->restore(found->checkpoint);
 }
 
 void TrainingRun::check_is_unfinished() const {
@@ -113,7 +122,8 @@ void TrainingRun::check_is_unfinished() const {
 }
 
 TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
-                               const std::function<bool()>& stop_requested) {
+                               const std::function<bool()>& stop_requested,
+                               const std::function<bool()>& stop_evaluation) {
   if (is_finished_) return trainer_->run({.observers = observers});
   // Background threads write the files, so that a slow disk does not slow down training.
   const auto step = trainer_->state().step;
@@ -123,24 +133,29 @@ TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
   BackgroundCheckpointSink checkpoint_sink(directory_.checkpoint_sink());
   std::vector<Observer*> all{&files};
   all.insert(all.end(), observers.begin(), observers.end());
-  return trainer_->run(
-      {.observers = all, .checkpoint_sink = &checkpoint_sink, .stop_requested = stop_requested});
+  return trainer_->run({.observers = all,
+                        .checkpoint_sink = &checkpoint_sink,
+                        .stop_requested = stop_requested,
+                        .stop_evaluation = stop_evaluation});
 }
 
-void TrainingRun::load_best_weights() {
+Evaluation TrainingRun::evaluate() {
+  const torch::NoGradGuard no_grad;
+  const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
+  return objective_->evaluate({});
+}
+
+TrainResult TrainingRun::finish(const std::string& task, const TrainResult& result,
+                                const std::function<void()>& write_results) {
+  auto final = result;
   auto& module = objective_->module();
   directory_.load_weights(module);
-  module.to(torch::kCPU);
   module.eval();
-}
-
-void TrainingRun::write_summary(const std::string& task, const TrainResult& result) {
-  directory_.finish(task, objective_->module(), result);
-}
-
-void TrainingRun::finish(const TrainResult& result) {
-  load_best_weights();
-  write_summary("", result);
+  if (final.state.best.value().is_partial) final.state.best = evaluate();
+  module.to(torch::kCPU);
+  if (write_results) write_results();
+  directory_.finish(task, module, final);
+  return final;
 }
 
 }  // namespace attend::train

@@ -49,9 +49,10 @@ void apply_steps(const Case& a_case, torch::nn::Module& module, train::Optimizer
     for (auto& item : module.named_parameters()) {
       if (!a_case.tensors.at("has_gradient." + item.key())[step].item<bool>()) continue;
       const auto gradient = a_case.tensors.at("gradient." + item.key())[step];
-      item.value().mutable_grad() = gradient.to(a_case.dtype());
+      item.value().mutable_grad() = gradient.to(a_case.dtype()).clone();
     }
-    optimizer.step(rates[step].item<double>());
+    set_lr(optimizer, rates[step].item<double>());
+    optimizer.step();
   }
 }
 
@@ -66,7 +67,7 @@ void expect_parity(const Case& a_case, bool same_library) {
   const auto optimizer = train::make_optimizer(module, config_of(a_case));
   apply_steps(a_case, module, *optimizer);
 
-  const auto state = optimizer->state();
+  const auto state = optimizer->named_state();
   for (const auto& [name, expected] : a_case.with_prefix("end.")) {
     const auto found = module.named_parameters()[name].detach();
     const bool is_muons = state.contains(name + "/momentum_buffer");

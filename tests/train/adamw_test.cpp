@@ -31,7 +31,8 @@ TEST(AdamW, EqualsTorchAdamWOver50Steps) {
     reference.zero_grad();
     ours(x).pow(4).sum().backward();
     theirs->forward(x).pow(4).sum().backward();
-    optimizer.step(0.01);
+    set_lr(optimizer, 0.01);
+    optimizer.step();
     reference.step();
   }
   EXPECT_TRUE(close(ours->weight, theirs->weight, 1e-5));
@@ -42,7 +43,8 @@ TEST(AdamW, DoesNotChangeParametersWithoutGradient) {
   torch::nn::Linear linear(2, 2);
   const auto weight = linear->weight.clone();
   AdamW optimizer(trainable_parameters(*linear), TrainingConfig{});
-  optimizer.step(0.1);
+  set_lr(optimizer, 0.1);
+  optimizer.step();
   EXPECT_TRUE(linear->weight.equal(weight));
 }
 

@@ -87,8 +87,8 @@ TEST(Evaluation, MakesTheValidationDataOnce) {
       .vocab_size = 2, .max_seq_len = 2, .stack = {.num_layers = 0, .embed_dim = 4}});
   TaskObjective objective(model, task, TrainingConfig{});
   objective.module().eval();
-  const auto first = objective.evaluate();
-  EXPECT_EQ(objective.evaluate().loss, first.loss);
+  const auto first = objective.evaluate({});
+  EXPECT_EQ(objective.evaluate({}).loss, first.loss);
   EXPECT_EQ(first.loss, evaluate(model, *std::make_shared<FiveRows>()).loss);
   EXPECT_EQ(task->calls, 1);
 }
@@ -103,6 +103,30 @@ TEST(Evaluation, RestoresTrainMode) {
   EXPECT_TRUE(module_of(model).is_training());
   for (const auto& parameter : module_of(model).parameters())
     EXPECT_FALSE(parameter.grad().defined());
+}
+
+TEST(Evaluation, SpreadsABoundedNumberOfBatches) {
+  EXPECT_EQ(spread(3, 0), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(spread(3, 5), (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(spread(10, 4), (std::vector<int64_t>{0, 2, 5, 7}));
+  EXPECT_TRUE(spread(0, 4).empty());
+}
+
+TEST(Evaluation, OfAPartOfTheDataIsMarked) {
+  const auto recipe = small_recipe("sort");
+  SmallRun run(recipe);
+  TaskObjective objective(run.model, run.task, recipe.training);
+  const auto batches = run.task->validation_batches(kEvalBatchSize);
+  ASSERT_GT(batches.size(), 1U);
+  const auto all = objective.evaluate({});
+  EXPECT_FALSE(all.is_partial);
+  EXPECT_FALSE(objective.evaluate({.max_batches = std::ssize(batches)}).is_partial);
+  module_of(run.model).eval();
+  const torch::NoGradGuard no_grad;
+  const auto part = objective.evaluate({.max_batches = 1});
+  EXPECT_TRUE(part.is_partial);
+  EXPECT_LT(part.num_targets, all.num_targets);
+  EXPECT_EQ(part.loss, evaluate(run.model, {batches.front()}).loss);
 }
 
 }  // namespace

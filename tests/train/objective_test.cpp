@@ -14,6 +14,7 @@
 #include <torch/data/datasets/map.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
 
 #include <numeric>
 
@@ -60,13 +61,13 @@ TEST(Objective, ResumedTrainingEqualsUninterruptedTraining) {
 struct Counting : Objective {
   torch::nn::Module& module() override { return *net; }
   TrainingBatch training_batch(int64_t size, Sampler& /*sampler*/) override {
-    return {{torch::full({size, 1}, static_cast<double>(++batches))}, size, size};
+    const auto x = torch::full({size, 1}, static_cast<double>(++batches));
+    return {size, size, [this, x] { return loss(x); }};
   }
-  TrainingLoss training_loss(const TrainingBatch& batch) override {
-    return {.sum = net(batch.tensors[0]).square().sum(),
-            .auxiliary = auxiliary * net->weight.abs().sum()};
+  virtual TrainingLoss loss(const torch::Tensor& x) {
+    return {.sum = net(x).square().sum(), .auxiliary = auxiliary * net->weight.abs().sum()};
   }
-  Evaluation evaluate() override {
+  Evaluation evaluate(const EvaluationOptions& /*options*/) override {
     EXPECT_FALSE(net->is_training());
     EXPECT_FALSE(torch::GradMode::is_enabled());
     return {.loss = net->weight.square().sum().item<double>(), .num_targets = 1};
@@ -133,8 +134,8 @@ struct Faulty : Counting {
     batch.num_targets = num_targets;
     return batch;
   }
-  TrainingLoss training_loss(const TrainingBatch& batch) override {
-    auto loss = Counting::training_loss(batch);
+  TrainingLoss loss(const torch::Tensor& x) override {
+    auto loss = Counting::loss(x);
     change(loss);
     return loss;
   }
@@ -210,6 +211,75 @@ TEST(Objective, NullThrows) {
               throws<c10::ValueError>("requires a task, found null"));
 }
 
+TEST(Objective, ATrainerAcceptsAnyOptimizerOfLibTorch) {
+  // The first half of the parameters is trained, with momentum, in two groups.
+  const auto trained = [&](int64_t stop, double momentum) {
+    const auto make_trainer = [&](const torch::nn::Sequential& net) {
+      const auto parameters = net->parameters();
+      const auto options = torch::optim::SGDOptions(9.0).momentum(momentum);
+      std::vector<torch::optim::OptimizerParamGroup> groups{{{parameters[0]}}, {{parameters[1]}}};
+      return Trainer(
+          make_objective(net), small_config(), [](int64_t) { return 0.01; },
+          std::make_shared<torch::optim::SGD>(groups, options));
+    };
+    const auto net = make_net();
+    auto first = make_trainer(net);
+    first.run({.stop_requested = stopping_after(stop)});
+    const auto saved = first.checkpoint();  // before `make_net` seeds the random number generators
+    EXPECT_TRUE(net->parameters().back().equal(make_net()->parameters().back()));
+    auto second = make_trainer(make_net());
+    second.restore(saved);
+    second.run();
+    return second.checkpoint();
+  };
+  const auto whole = trained(12, 0.9);
+  EXPECT_FALSE(equal_tensors(trained(12, 0.0).weights, whole.weights));
+  for (const int64_t stop : {1, 5, 8}) {
+    EXPECT_TRUE(equal_tensors(trained(stop, 0.9).weights, whole.weights)) << stop;
+  }
+  Trainer adamw(make_objective(make_net()), small_config());
+  EXPECT_THAT([&] { adamw.restore(whole); }, throws_naming<InputError>("archive"));
+  const auto net = make_net();
+  Trainer sgd(make_objective(net), small_config(), {},
+              std::make_shared<torch::optim::SGD>(net->parameters(), 0.1));
+  EXPECT_THAT([&] { sgd.restore(adamw.checkpoint()); }, throws_naming<InputError>("archive"));
+}
+
+TEST(Objective, AnOptimizerOfAnotherModuleThrows) {
+  const auto net = make_net();
+  auto parameters = net->parameters();
+  parameters[1] = make_net()->parameters()[1];
+  EXPECT_THAT(
+      [&] {
+        Trainer(make_objective(net), small_config(), {},
+                std::make_shared<torch::optim::SGD>(parameters, 0.1));
+      },
+      throws_naming<c10::ValueError>("1", std::to_string(parameters.size()).c_str()));
+}
+
+TEST(Objective, AStoppedEvaluationIsRepeated) {
+  const auto trained = [&](int64_t asked) {
+    Trainer first(make_objective(make_net()), small_config());
+    const auto result = first.run({.stop_evaluation = stopping_after(asked)});
+    EXPECT_EQ(result.stop_reason, StopReason::stop_requested);
+    EXPECT_TRUE(first.state().evaluation_pending);
+    const auto saved = first.checkpoint();
+    Trainer second(make_objective(make_net()), small_config());
+    second.restore(saved);
+    second.run();
+    EXPECT_FALSE(second.state().evaluation_pending);
+    return second.checkpoint();
+  };
+  Trainer whole(make_objective(make_net()), small_config());
+  whole.run();
+  for (const int64_t asked : {1, 2}) {  // small_config() evaluates several times
+    const auto resumed = trained(asked);
+    EXPECT_TRUE(equal_tensors(resumed.best, whole.checkpoint().best)) << asked;
+    EXPECT_EQ(resumed.trainer_state.best_step, whole.state().best_step) << asked;
+    EXPECT_TRUE(equal_tensors(resumed.weights, whole.checkpoint().weights)) << asked;
+  }
+}
+
 TEST(DatasetObjective, AcceptsMappedDatasets) {
   auto mapped = Stripes(1).map(torch::data::transforms::Stack<>());
   const auto batch = get_batch(mapped, {0, 3, 2});
@@ -224,7 +294,7 @@ TEST(DatasetObjective, EvaluatesAllSamplesInEvalMode) {
   const auto objective = make_objective(net);
   net->eval();
   const torch::NoGradGuard no_grad;
-  const auto evaluation = objective->evaluate();
+  const auto evaluation = objective->evaluate({});
   Stripes data(2);
   std::vector<std::size_t> all(50);
   std::iota(all.begin(), all.end(), 0);

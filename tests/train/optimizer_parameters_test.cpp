@@ -27,7 +27,7 @@ std::unique_ptr<Optimizer> make(OptimizerKind kind, const torch::nn::Module& mod
 /// "momentum_buffer", and AdamW's state contains "exp_avg".
 std::vector<std::string> with_state(const std::string& key, Optimizer& optimizer) {
   std::vector<std::string> names;
-  for (const auto& item : optimizer.state()) {
+  for (const auto& item : optimizer.named_state()) {
     const auto slash = item.first.find('/');
     if (item.first.substr(slash + 1) == key) names.push_back(item.first.substr(0, slash));
   }
@@ -38,7 +38,7 @@ StackConfig one_layer() {
   return {.num_layers = 1, .num_heads = 2, .embed_dim = 8};
 }
 
-/// Returns the names of a block's matrices, sorted like the keys of Optimizer::state().
+/// Returns the names of a block's matrices, sorted like the keys of Optimizer::named_state().
 std::vector<std::string> matrices_of_block(const std::string& block) {
   return {block + ".attention.out.weight", block + ".attention.qkv.weight",
           block + ".feed_forward.down.weight", block + ".feed_forward.up.weight"};
@@ -110,7 +110,7 @@ TEST(Optimizer, AdamWGetsAllParameters) {
   const auto optimizer = make(OptimizerKind::adamw, *model);
   EXPECT_THAT(with_state("momentum_buffer", *optimizer), IsEmpty());
   EXPECT_EQ(with_state("exp_avg", *optimizer).size(), model->parameters().size());
-  EXPECT_EQ(optimizer->state().size(), 3 * model->parameters().size());
+  EXPECT_EQ(optimizer->named_state().size(), 3 * model->parameters().size());
 }
 
 class EachOptimizer : public testing::TestWithParam<OptimizerKind> {};
@@ -124,14 +124,15 @@ TEST_P(EachOptimizer, DoesNotChangeFrozenParameters) {
   std::vector<torch::Tensor> before;
   for (const auto& parameter : frozen) before.push_back(parameter.clone());
   const auto optimizer = make(GetParam(), *model);
-  for (const auto& item : optimizer->state()) {
+  for (const auto& item : optimizer->named_state()) {
     EXPECT_THAT(item.first, Not(testing::StartsWith("decoder.")));
   }
   for (auto& parameter : model->parameters()) {
     parameter.mutable_grad() = torch::ones_like(parameter);
   }
   const auto embedding = model->embedding->token->weight.detach().clone();
-  optimizer->step(0.1);
+  set_lr(*optimizer, 0.1);
+  optimizer->step();
   for (std::size_t i = 0; i < frozen.size(); ++i) EXPECT_TRUE(frozen[i].equal(before[i]));
   EXPECT_FALSE(model->embedding->token->weight.equal(embedding));
 }
@@ -147,7 +148,9 @@ TEST_P(EachOptimizer, UpdatesASharedParameterOnce) {
       module.register_module(std::to_string(i), part);
     }
     parameter.mutable_grad() = torch::ones({3, 3});
-    make(GetParam(), module)->step(0.1);
+    const auto optimizer = make(GetParam(), module);
+    set_lr(*optimizer, 0.1);
+    optimizer->step();
     return parameter.detach();
   };
   EXPECT_TRUE(after_a_step(2).equal(after_a_step(1)));

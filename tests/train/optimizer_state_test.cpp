@@ -5,6 +5,9 @@
 #include "support/seed.h"
 
 #include <gmock/gmock.h>
+#include <torch/serialize.h>
+
+#include <sstream>
 
 namespace attend::train {
 namespace {
@@ -35,7 +38,8 @@ void make_steps(LanguageModel& model, Optimizer& optimizer, uint64_t first) {
     const auto tokens = torch::randint(7, {2, 6}, generator);
     optimizer.zero_grad();
     model(tokens).log_softmax(-1).select(-1, 3).sum().neg().backward();
-    optimizer.step(0.01 * (i + 1));
+    set_lr(optimizer, 0.01 * (i + 1));
+    optimizer.step();
   }
 }
 
@@ -66,13 +70,13 @@ TEST_P(OptimizerState, ContinuesBitwiseAfterLoadState) {
   const auto seed = seed_afresh();
   const auto optimizer = make(model_);
   make_steps(model_, *optimizer, seed);
-  const auto state = copied(optimizer->state());
+  const auto state = copied(optimizer->named_state());
   LanguageModel resumed(std::dynamic_pointer_cast<LanguageModelImpl>(model_->clone()));
   LanguageModel forgetful(std::dynamic_pointer_cast<LanguageModelImpl>(model_->clone()));
   make_steps(model_, *optimizer, seed + 1);
 
   const auto its_optimizer = make(resumed);
-  its_optimizer->load_state(state);
+  its_optimizer->load_named_state(state);
   make_steps(resumed, *its_optimizer, seed + 1);
   EXPECT_TRUE(equal_parameters(resumed, model_));
 
@@ -82,12 +86,12 @@ TEST_P(OptimizerState, ContinuesBitwiseAfterLoadState) {
 
 TEST_P(OptimizerState, StateReturnsViewsAndLoadStateCopies) {
   const auto optimizer = make(model_);
-  const auto views = optimizer->state();
+  const auto views = optimizer->named_state();
   const auto before = copied(views);
   make_steps(model_, *optimizer, seed_afresh());
   const std::string name = "decoder.norm.weight/exp_avg";
   EXPECT_FALSE(views.at(name).equal(before.at(name)));
-  optimizer->load_state(before);
+  optimizer->load_named_state(before);
   EXPECT_TRUE(views.at(name).equal(before.at(name)));
   EXPECT_FALSE(views.at(name).is_alias_of(before.at(name)));
 }
@@ -95,7 +99,7 @@ TEST_P(OptimizerState, StateReturnsViewsAndLoadStateCopies) {
 TEST_P(OptimizerState, LoadStateListsAllDifferencesAndChangesNothing) {
   const auto optimizer = make(model_);
   make_steps(model_, *optimizer, seed_afresh());
-  const auto before = copied(optimizer->state());
+  const auto before = copied(optimizer->named_state());
   auto state = copied(before);
   for (auto& item : state) item.second.add_(1);
   state.erase("decoder.norm.weight/exp_avg");
@@ -103,15 +107,44 @@ TEST_P(OptimizerState, LoadStateListsAllDifferencesAndChangesNothing) {
   state["decoder.norm.weight/exp_avg_sq"] = torch::zeros({8}, torch::kDouble);
   state["decoder.norm.bias/exp_avg_sq"] = torch::zeros({2, 4});
   EXPECT_THAT(
-      [&] { optimizer->load_state(state); },
+      [&] { optimizer->load_named_state(state); },
       ThrowsMessage<InputError>(
           AllOf(HasSubstr("decoder.norm.weight/exp_avg: missing"),
                 HasSubstr("decoder.norm.wait/exp_avg: unexpected"),
                 HasSubstr("decoder.norm.weight/exp_avg_sq: found dtype float64, expected float32"),
                 HasSubstr("decoder.norm.bias/exp_avg_sq: found shape (2, 4), expected (8)"))));
-  for (const auto& [name, tensor] : optimizer->state()) {
+  for (const auto& [name, tensor] : optimizer->named_state()) {
     EXPECT_TRUE(tensor.equal(before.at(name))) << name;
   }
+}
+
+TEST_P(OptimizerState, IsSavedByTorchSave) {
+  const auto seed = seed_afresh();
+  const auto optimizer = make(model_);
+  make_steps(model_, *optimizer, seed);
+  std::stringstream file;
+  torch::save(*optimizer, file);
+  const auto loaded = make(model_);
+  torch::load(*loaded, file);
+  const auto expected = optimizer->named_state();
+  const auto found = loaded->named_state();
+  ASSERT_EQ(found.size(), expected.size());
+  for (const auto& [name, tensor] : expected) EXPECT_TRUE(found.at(name).equal(tensor)) << name;
+  EXPECT_EQ(loaded->param_groups().front().options().get_lr(), 0.05);
+}
+
+TEST_P(OptimizerState, StepCallsItsClosure) {
+  const auto optimizer = make(model_);
+  const torch::NoGradGuard no_grad;
+  const auto before = model_->parameters().front().clone();
+  const auto loss = optimizer->step([&] {
+    auto sum = model_(torch::zeros({1, 3}, torch::kLong)).square().sum();
+    sum.backward();
+    return sum;
+  });
+  EXPECT_TRUE(loss.requires_grad());
+  EXPECT_FALSE(model_->parameters().front().equal(before));
+  EXPECT_FALSE(optimizer->step().defined());
 }
 
 TEST(OptimizerStateOfAnother, Throws) {
@@ -120,7 +153,7 @@ TEST(OptimizerStateOfAnother, Throws) {
   const auto adamw = make_optimizer(model, config);
   config.optimizer = OptimizerKind::muon;
   const auto muon = make_optimizer(model, config);
-  EXPECT_THAT([&] { muon->load_state(adamw->state()); },
+  EXPECT_THAT([&] { muon->load_named_state(adamw->named_state()); },
               ThrowsMessage<InputError>(
                   AllOf(HasSubstr("decoder.blocks.0.attention.qkv.weight/momentum_buffer: missing"),
                         HasSubstr("decoder.blocks.0.attention.qkv.weight/exp_avg: unexpected"))));

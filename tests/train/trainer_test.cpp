@@ -89,12 +89,14 @@ struct Tied : Objective {
   }
   torch::nn::Module& module() override { return tied; }
   TrainingBatch training_batch(int64_t size, Sampler& /*sampler*/) override {
-    return {{}, /*num_targets=*/1, /*num_tokens=*/size};
+    return {.num_targets = 1, .num_tokens = size, .loss = [this] { return loss(); }};
   }
-  TrainingLoss training_loss(const TrainingBatch& /*batch*/) override {
+  virtual TrainingLoss loss() {
     return {.sum = (linear->weight * torch::tensor({12.0F, 16.0F})).sum()};
   }
-  Evaluation evaluate() override { return {.loss = 1.0, .num_targets = 1}; }
+  Evaluation evaluate(const EvaluationOptions& /*options*/) override {
+    return {.loss = 1.0, .num_targets = 1};
+  }
 
   torch::nn::Linear linear{torch::nn::LinearOptions(2, 1).bias(false)};
   torch::nn::Module tied;
@@ -111,11 +113,9 @@ TEST(Trainer, ClipsTheGradientOfATiedWeightOnce) {
   EXPECT_TRUE(torch::allclose(gradient, torch::tensor({{0.6F, 0.8F}}), 1e-5)) << gradient;
 }
 
-/// Throws in `training_loss`.
+/// Throws in `TrainingBatch::loss`.
 struct Throwing : Tied {
-  TrainingLoss training_loss(const TrainingBatch& /*batch*/) override {
-    throw std::runtime_error("no loss");
-  }
+  TrainingLoss loss() override { throw std::runtime_error("no loss"); }
 };
 
 TEST(Trainer, ExceptionsDoNotCountTheStep) {

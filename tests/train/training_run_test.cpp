@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/train/recipe_run.h"
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/stripes.h"
@@ -52,6 +53,20 @@ TEST_F(TrainingRunTest, ResumedEqualsUninterrupted) {
   for (const char* name : {"recipe.toml", "metrics.jsonl", "summary.json", "checkpoint"}) {
     EXPECT_TRUE(std::filesystem::exists(directory_ / "stopped" / name)) << name;
   }
+}
+
+TEST_F(TrainingRunTest, FinishEvaluatesTheBestWeightsOnAllData) {
+  auto recipe = small_recipe("sort");
+  recipe.training.eval_batches = 1;
+  auto run = RecipeRun::begin(directory_ / "run", recipe);
+  const auto result = run.train();
+  EXPECT_TRUE(result.state.best->is_partial);
+  const auto best = run.finish(result).state.best;
+  EXPECT_FALSE(best->is_partial);
+  auto loaded = RunDirectory::open(directory_ / "run").load();
+  EXPECT_EQ(best->loss, evaluate(loaded.model, *loaded.make_task()).loss);
+  const auto summary = nlohmann::json::parse(read_bytes(directory_ / "run" / RunFiles::summary));
+  EXPECT_EQ(summary["val_loss"], best->loss);
 }
 
 TEST_F(TrainingRunTest, FinishLoadsTheBestWeights) {

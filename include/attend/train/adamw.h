@@ -18,16 +18,17 @@ namespace attend::train {
 ///     AdamW optimizer(trainable_parameters(*model), config);
 ///     optimizer.zero_grad();
 ///     loss.backward();
-///     optimizer.step(lr);
+///     optimizer.step();
 class ATTEND_API AdamW : public Optimizer {
  public:
-  /// Uses `beta1`, `beta2` and `weight_decay` of `config`.
+  /// Uses `lr`, `beta1`, `beta2` and `weight_decay` of `config`.
   AdamW(const std::vector<TrainableParameter>& parameters, const TrainingConfig& config);
 
-  void step(double lr) override;
+ protected:
+  void update(double lr) override;
 
  private:
-  void step(bool decay, double lr);
+  void update(bool decay, double lr);
 
   double weight_decay_;
   double beta1_;

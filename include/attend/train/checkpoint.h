@@ -22,6 +22,7 @@ struct TrainerState {
   std::optional<Evaluation> best;   ///< evaluation with the best validation loss
   int64_t best_step = 0;            ///< step of the best evaluation
   int64_t evaluations_without_improvement = 0;  ///< evaluations since the best one
+  bool evaluation_pending = false;              ///< the evaluation after the last step was stopped
   int64_t threads = 0;                          ///< CPU threads used; 0 before the first step
 
   /// Wall time of steps and evaluations.

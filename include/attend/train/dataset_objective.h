@@ -68,29 +68,35 @@ class DatasetObjective : public Objective {
     const auto rows = sampler.rows(static_cast<int64_t>(*training_.size()), size);  // (B)
     const auto* first = rows.template const_data_ptr<int64_t>();
     const auto batch = get_batch(training_, std::vector<std::size_t>(first, first + size));
-    return {{batch.data, batch.target}, size, size};
+    return {size, size, [this, batch] { return loss(batch); }};
   }
 
-  TrainingLoss training_loss(const TrainingBatch& batch) override {
-    return loss_(batch.tensors[0], batch.tensors[1]);
-  }
-
-  Evaluation evaluate() override {
-    const auto device = module_->parameters().front().device();
-    const auto count = *validation_.size();
-    Evaluation result{.num_targets = static_cast<int64_t>(count)};
-    for (std::size_t first = 0; first < count; first += kEvalBatchSize) {
-      std::vector<std::size_t> indices(std::min<std::size_t>(kEvalBatchSize, count - first));
-      std::iota(indices.begin(), indices.end(), first);
-      const auto batch = get_batch(validation_, indices);
-      const auto loss = loss_(batch.data.to(device), batch.target.to(device));
-      result.loss += loss.sum.template item<double>() / static_cast<double>(count);
+  Evaluation evaluate(const EvaluationOptions& options) override {
+    const auto count = static_cast<int64_t>(*validation_.size());
+    const auto batches = (count + kEvalBatchSize - 1) / kEvalBatchSize;
+    const auto chosen = spread(batches, options.max_batches);
+    Evaluation result{.is_partial = std::ssize(chosen) < batches};
+    for (const auto index : chosen) {
+      if (options.stop_requested()) break;
+      const auto first = index * kEvalBatchSize;
+      std::vector<std::size_t> indices(
+          static_cast<std::size_t>(std::min(kEvalBatchSize, count - first)));
+      std::iota(indices.begin(), indices.end(), static_cast<std::size_t>(first));
+      const auto loss = this->loss(get_batch(validation_, indices));
+      result.loss += loss.sum.template item<double>();
+      result.num_targets += std::ssize(indices);
       if (loss.exact_match) result.exact_match += loss.exact_match();
     }
+    result.loss /= static_cast<double>(result.num_targets);
     return result;
   }
 
  private:
+  TrainingLoss loss(const torch::data::Example<>& batch) const {
+    const auto device = module_->parameters().front().device();
+    return loss_(batch.data.to(device), batch.target.to(device));
+  }
+
   std::shared_ptr<torch::nn::Module> module_;
   Dataset training_;
   Dataset validation_;

@@ -2,8 +2,10 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
+#include <vector>
 
 namespace attend::train {
 
@@ -32,6 +34,7 @@ struct Evaluation {
   double loss = 0.0;            ///< mean over the targets
   ExactMatch exact_match = {};  ///< correct predictions; total 0 for data without answers
   int64_t num_targets = 0;      ///< number of targets
+  bool is_partial = false;      ///< true: on a part of the validation data; see `eval_batches`
   /// Result of `confusion_matrix`, (C, C) int64; undefined unless the model is a
   /// SequenceClassifier.
   torch::Tensor confusion_matrix = {};
@@ -43,5 +46,16 @@ struct Evaluation {
 
 /// Batch size of evaluations. It affects the results only by rounding errors.
 inline constexpr int64_t kEvalBatchSize = 64;
+
+/// Returns at most `max_count` of the indices 0 to count - 1, spread evenly; all of them if
+/// `max_count` is 0.
+///
+///     spread(10, 3) == std::vector<int64_t>{0, 3, 6};
+inline std::vector<int64_t> spread(int64_t count, int64_t max_count) {
+  const auto size = max_count == 0 ? count : std::min(count, max_count);
+  std::vector<int64_t> indices;
+  for (int64_t i = 0; i < size; ++i) indices.push_back(i * count / size);
+  return indices;
+}
 
 }  // namespace attend::train

@@ -29,17 +29,18 @@ ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
 /// State per matrix, named as in torch.optim: `momentum_buffer`, in the matrix's shape.
 ///
 ///     Muon optimizer(matrices, config);  // parameters with ParameterRole::hidden_matrix
-///     optimizer.step(lr);
+///     optimizer.step();
 class ATTEND_API Muon : public Optimizer {
  public:
-  /// Uses `momentum` and `weight_decay` of `config`. Throws c10::ValueError if one of `matrices` is
-  /// not 2-D.
+  /// Uses `lr`, `momentum` and `weight_decay` of `config`. Throws c10::ValueError if one of
+  /// `matrices` is not 2-D.
   Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig& config);
 
-  void step(double lr) override;
+ protected:
+  void update(double lr) override;
 
  private:
-  void step(Slot& matrix, double lr) const;
+  void update(Slot& matrix, double lr) const;
 
   double momentum_;
   double weight_decay_;

@@ -10,18 +10,8 @@
 #include <functional>
 #include <map>
 #include <string>
-#include <vector>
 
 namespace attend::train {
-
-/// A training batch, drawn by an `Objective`.
-struct TrainingBatch {
-  std::vector<torch::Tensor> tensors;  ///< inputs and targets; undefined tensors are allowed
-  int64_t num_targets = 0;             ///< number of targets over which the loss is summed; may be
-                                       ///< 0 if another batch of the same step has targets
-  int64_t num_tokens = 0;              ///< number of tokens, or of samples if the data has no
-                                       ///< tokens; counted in `Progress::tokens_per_second`
-};
 
 /// The loss of a `TrainingBatch`.
 struct TrainingLoss {
@@ -33,6 +23,29 @@ struct TrainingLoss {
   std::function<ExactMatch()> exact_match = {};
 };
 
+/// A training batch, drawn by an `Objective`.
+struct TrainingBatch {
+  int64_t num_targets = 0;  ///< number of targets over which the loss is summed; may be 0 if
+                            ///< another batch of the same step has targets
+  int64_t num_tokens = 0;   ///< number of tokens, or of samples if the data has no tokens; counted
+                            ///< in `Progress::tokens_per_second`
+  /// Returns the loss of the batch. The function contains the data of the batch, of any type, and
+  /// moves it to the module's device. Called in train mode, and under autocast to bfloat16 if the
+  /// precision is bf16. If the precision is fp32, the autocast state is that of the code that
+  /// called `Trainer::run`. The trainer divides `TrainingLoss::sum` by the number of targets in all
+  /// batches of the step. All targets therefore count equally, also with gradient accumulation.
+  std::function<TrainingLoss()> loss;
+};
+
+/// What a `Trainer` asks of an evaluation.
+struct EvaluationOptions {
+  int64_t max_batches = 0;  ///< maximum number of batches of `kEvalBatchSize` sequences or samples,
+                            ///< spread evenly over the validation data; 0 = all validation data
+  /// Asked between batches. If it returns true, `Objective::evaluate` may return at once. The
+  /// trainer then ignores the result, and evaluates again when training continues.
+  std::function<bool()> stop_requested = [] { return false; };
+};
+
 /// Base class of training objectives for a `Trainer`: module, training data, loss and evaluation,
 /// as in a LightningModule. Derive from it to train a custom module. `TaskObjective` implements it
 /// for the models of this library, `DatasetObjective` for any module with datasets of torch::data.
@@ -40,20 +53,20 @@ struct TrainingLoss {
 ///     struct Denoising : Objective {
 ///       torch::nn::Module& module() override { return *net; }
 ///       TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
-///         return {{images.index({sampler.rows(images.size(0), size)})}, size, size};
+///         auto x = images.index({sampler.rows(images.size(0), size)});
+///         return {.num_targets = size, .num_tokens = size, .loss = [=, this]() -> TrainingLoss {
+///           return {(net(x + 0.1 * torch::randn_like(x)) - x).square().mean({1, 2, 3}).sum()};
+///         }};
 ///       }
-///       TrainingLoss training_loss(const TrainingBatch& batch) override {
-///         const auto& x = batch.tensors[0];
-///         return {(net(x + 0.1 * torch::randn_like(x)) - x).square().mean({1, 2, 3}).sum()};
+///       Evaluation evaluate(const EvaluationOptions&) override {
+///         return {.loss = validation_loss()};
 ///       }
-///       Evaluation evaluate() override { return {.loss = validation_loss()}; }
 ///     };
 class ATTEND_API Objective {
  public:
   virtual ~Objective() = default;
 
-  /// The module that is trained. It must have at least one parameter; batches are moved to the
-  /// device of the first parameter.
+  /// The module that is trained. It must have at least one parameter.
   virtual torch::nn::Module& module() = 0;
 
   /// Returns the next batch of `size` samples. For exact resuming, draw random numbers only from
@@ -62,16 +75,9 @@ class ATTEND_API Objective {
   /// position from `state()`.
   virtual TrainingBatch training_batch(int64_t size, Sampler& sampler) = 0;
 
-  /// Returns the loss of a batch whose tensors are on the module's device. Called in train mode,
-  /// and under autocast to bfloat16 if the precision is bf16. If the precision is fp32, the
-  /// autocast state is that of the code that called `Trainer::run`. The trainer divides
-  /// `TrainingLoss::sum` by the number of targets in all batches of the step. All targets therefore
-  /// count equally, also with gradient accumulation.
-  virtual TrainingLoss training_loss(const TrainingBatch& batch) = 0;
-
   /// Evaluates the module on the validation data. Called in eval mode, without gradients, and with
-  /// the same autocast state as `training_loss`.
-  virtual Evaluation evaluate() = 0;
+  /// the same autocast state as `TrainingBatch::loss`.
+  virtual Evaluation evaluate(const EvaluationOptions& options) = 0;
 
   /// Returns further state to save in checkpoints, by name. Empty by default.
   virtual std::map<std::string, torch::Tensor> state() const { return {}; }

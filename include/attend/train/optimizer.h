@@ -5,6 +5,7 @@
 #include "attend/nn/trainable_parameters.h"
 #include "attend/train/training_config.h"
 
+#include <torch/optim/optimizer.h>
 #include <torch/types.h>
 
 #include <map>
@@ -14,30 +15,40 @@
 
 namespace attend::train {
 
-/// Base class of the optimizers.
+/// Base class of the optimizers of this library. An optimizer has one parameter group with the
+/// option `lr`.
 ///
 /// The parameters of an optimizer may be frozen. A step updates only the parameters that require a
 /// gradient at that time: a parameter unfrozen later is optimized from then on, and a parameter
 /// frozen later is no longer changed, not even by weight decay.
-class ATTEND_API Optimizer {
+class ATTEND_API Optimizer : public torch::optim::Optimizer {
  public:
-  virtual ~Optimizer() = default;
-
-  /// Updates every parameter that requires a gradient and whose gradient is defined.
-  virtual void step(double lr) = 0;
-  /// Resets the gradients of all parameters, frozen ones included, to undefined.
-  void zero_grad();
+  /// Updates every parameter that requires a gradient and whose gradient is defined. `closure`, if
+  /// any, computes gradients and loss first. Returns its loss, or an undefined tensor.
+  torch::Tensor step(LossClosure closure = nullptr) final;
 
   /// Returns the tensors of the optimizer state by name; the tensors are not copied. A name is
   /// `<parameter>/<key>`, for example `decoder.norm.weight/exp_avg`. Contains the state of each
   /// parameter that requires a gradient or was optimized before.
-  std::map<std::string, torch::Tensor> state();
-  /// Copies the state returned by another optimizer's `state()`. Throws InputError if an entry is
-  /// missing or unknown, or has another dtype or shape; the message lists each such entry, and the
-  /// optimizer is unchanged.
-  void load_state(const std::map<std::string, torch::Tensor>& state);
+  std::map<std::string, torch::Tensor> named_state() const;
+  /// Copies the state returned by another optimizer's `named_state()`. Throws InputError if an
+  /// entry is missing or unknown, or has another dtype or shape; the message lists each such entry,
+  /// and the optimizer is unchanged.
+  void load_named_state(const std::map<std::string, torch::Tensor>& state);
+
+  /// Writes learning rate and named state to an archive; used by torch::save.
+  void save(torch::serialize::OutputArchive& archive) const override;
+  /// Reads the result of `save`; used by torch::load. Throws InputError in the same cases as
+  /// `load_named_state`.
+  void load(torch::serialize::InputArchive& archive) override;
 
  protected:
+  /// Makes the parameter group.
+  Optimizer(const std::vector<TrainableParameter>& parameters, double lr);
+
+  /// Updates every parameter that requires a gradient and whose gradient is defined.
+  virtual void update(double lr) = 0;
+
   /// A parameter and its state, which is created when it is first needed.
   struct Slot {
     std::string name;         ///< as in the state dict
@@ -47,7 +58,8 @@ class ATTEND_API Optimizer {
     std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
     std::map<std::string, torch::Tensor> state = {};  ///< empty until it is needed
 
-    /// Returns the name that `Optimizer::state` uses for the tensor `key`: `<parameter>/<key>`.
+    /// Returns the name that `Optimizer::named_state` uses for the tensor `key`:
+    /// `<parameter>/<key>`.
     std::string full_name(const std::string& key) const { return name + "/" + key; }
     /// True if `all`, the state of an optimizer, has entries for this parameter.
     bool is_in(const std::map<std::string, torch::Tensor>& all) const;
@@ -58,12 +70,27 @@ class ATTEND_API Optimizer {
   };
 
   /// Returns the slots of all parameters; `slots_` unless overridden.
-  virtual std::vector<Slot*> slots();
+  virtual std::vector<Slot*> slots() const;
   /// Returns the slots of `optimizer`. Used by an optimizer that combines several optimizers.
-  static std::vector<Slot*> slots_of(Optimizer& optimizer) { return optimizer.slots(); }
+  static std::vector<Slot*> slots_of(const Optimizer& optimizer) { return optimizer.slots(); }
 
-  std::vector<Slot> slots_;  ///< one per parameter
+  mutable std::vector<Slot> slots_;  ///< one per parameter; mutable, since `named_state` creates
+                                     ///< states that do not exist yet
 };
+
+/// Sets the learning rate of all parameter groups of any optimizer.
+///
+///     set_lr(*optimizer, lr_at(config, step));
+ATTEND_API void set_lr(torch::optim::Optimizer& optimizer, double lr);
+
+/// Returns the state of any optimizer as tensors, for checkpoints. For an `Optimizer`, this is its
+/// `named_state`; for another optimizer, one uint8 tensor with the bytes that torch::save writes.
+ATTEND_API std::map<std::string, torch::Tensor> state_of(const torch::optim::Optimizer& optimizer);
+/// Restores the result of `state_of`. LibTorch reads the bytes of another optimizer as TorchScript:
+/// load only checkpoints of a trusted origin. Throws InputError if the state is that of another
+/// kind of optimizer, or in the same cases as `Optimizer::load_named_state`.
+ATTEND_API void load_state_of(torch::optim::Optimizer& optimizer,
+                              const std::map<std::string, torch::Tensor>& state);
 
 /// Creates the optimizer `config.optimizer` for all parameters of `module`. With
 /// `OptimizerKind::adamw`, AdamW updates all parameters. With `OptimizerKind::muon`, Muon updates
@@ -73,7 +100,8 @@ class ATTEND_API Optimizer {
 ///     const auto optimizer = make_optimizer(model, config);
 ///     optimizer->zero_grad();
 ///     loss.backward();
-///     optimizer->step(lr_at(config, step));
+///     set_lr(*optimizer, lr_at(config, step));
+///     optimizer->step();
 ATTEND_API std::unique_ptr<Optimizer> make_optimizer(ConstModuleRef module,
                                                      const TrainingConfig& config);
 

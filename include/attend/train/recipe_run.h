@@ -9,7 +9,10 @@
 #include <torch/types.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace attend::train {
 
@@ -22,7 +25,7 @@ struct TrainingSetup {
 
 /// Makes the task and the model of a recipe. Seeds LibTorch's global generators with the recipe's
 /// seed. `tokenizer` is passed to `make_task`. Throws InputError for a device that is not
-/// available, and in the same cases as `make_task` and `make_model`.
+/// available, and in the same cases as `check_recipe`, `make_task` and `make_model`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
@@ -31,10 +34,9 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
 ///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
 ///     run.finish(run.train());
 ///     auto model = RunDirectory::open("runs/sort").load().model;
-class ATTEND_API RecipeRun : private TrainingRun {
-  // The base class is private, because TrainingRun::finish would not write the token embeddings.
+class ATTEND_API RecipeRun {
  public:
-  /// Creates the run directory. Throws InputError in the same cases as `check_recipe`,
+  /// Creates the run directory. Throws InputError in the same cases as
   /// `make_training_setup` and `RunDirectory::create`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
                          bool overwrite = false);
@@ -43,17 +45,25 @@ class ATTEND_API RecipeRun : private TrainingRun {
   /// Begins a run in `directory`, or resumes the existing run; see `TrainingRun::begin_or_resume`.
   static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe);
 
-  using TrainingRun::config;
-  using TrainingRun::damaged;
-  using TrainingRun::device;
-  using TrainingRun::directory;
-  using TrainingRun::is_finished;
-  using TrainingRun::resumed_state;
-  using TrainingRun::train;
-
+  /// Trains; see `TrainingRun::train`.
+  TrainResult train(const std::vector<Observer*>& observers = {},
+                    const std::function<bool()>& stop_requested = {},
+                    const std::function<bool()>& stop_evaluation = {}) {
+    return run_.train(observers, stop_requested, stop_evaluation);
+  }
   /// Does the same as `TrainingRun::finish`, and also writes the token embeddings.
-  void finish(const TrainResult& result);
+  TrainResult finish(const TrainResult& result);
 
+  /// The run directory.
+  const RunDirectory& directory() const { return run_.directory(); }
+  /// The device of the model.
+  torch::Device device() const { return run_.device(); }
+  /// See `TrainingRun::resumed_state`.
+  const TrainerState& resumed_state() const { return run_.resumed_state(); }
+  /// See `TrainingRun::damaged`.
+  const std::vector<std::string>& damaged() const { return run_.damaged(); }
+  /// See `TrainingRun::is_finished`.
+  bool is_finished() const { return run_.is_finished(); }
   /// The recipe of the run.
   const Recipe& recipe() const { return recipe_; }
   /// The task with its data.
@@ -62,7 +72,7 @@ class ATTEND_API RecipeRun : private TrainingRun {
   Model& model() { return model_; }
 
  private:
-  RecipeRun(RunDirectory directory, const Recipe& recipe, const TrainingSetup& setup);
+  RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingRun run);
 
   /// Opens an existing run, finished or not.
   static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe);
@@ -70,6 +80,7 @@ class ATTEND_API RecipeRun : private TrainingRun {
   Recipe recipe_;
   std::shared_ptr<const Task> task_;
   Model model_;
+  TrainingRun run_;
 };
 
 }  // namespace attend::train

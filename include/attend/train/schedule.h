@@ -23,7 +23,7 @@ using Schedule = std::function<double(int64_t step)>;
 /// learning rate stays at `lr`: fewer than two steps follow the warm-up, or the schedule is wsd and
 /// `cooldown_fraction * max_steps` rounds to 0.
 ///
-///     optimizer->step(lr_at(config, step));
+///     set_lr(*optimizer, lr_at(config, step));
 ATTEND_API double lr_at(const TrainingConfig& config, int64_t step);
 
 }  // namespace attend::train

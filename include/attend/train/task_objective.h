@@ -24,15 +24,16 @@ class ATTEND_API TaskObjective : public Objective {
 
   torch::nn::Module& module() override { return module_of(model_); }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override;
-  TrainingLoss training_loss(const TrainingBatch& batch) override;
-  Evaluation evaluate() override;
+  Evaluation evaluate(const EvaluationOptions& options) override;
 
  private:
+  TrainingLoss loss(const Batch& batch);
+
   Model model_;
   std::shared_ptr<const Task> task_;
   double label_smoothing_;
   double router_aux_loss_coef_;
-  std::vector<Batch> validation_;  // made by the first evaluation, on the model's device
+  std::vector<Batch> validation_;  // made by the first evaluation
 };
 
 /// Counts sequences of a batch. `total` counts the sequences that have an answer. `correct` counts

@@ -56,6 +56,10 @@ struct TrainerHooks {
   std::vector<Observer*> observers = {};      ///< called with progress and evaluations
   CheckpointSink* checkpoint_sink = nullptr;  ///< called with checkpoints
   std::function<bool()> stop_requested = {};  ///< called after each step; true stops training
+  /// Called between the batches of an evaluation. If it returns true, the evaluation ends without a
+  /// result, and training stops. The evaluation is repeated when training continues, also after a
+  /// resume.
+  std::function<bool()> stop_evaluation = {};
 };
 
 /// Training loop for any `Objective`: gradient accumulation, clipping by norm, learning rate
@@ -82,10 +86,17 @@ struct TrainerHooks {
 class ATTEND_API Trainer {
  public:
   /// `schedule` maps a step, counted from 0, to its learning rate; by default `lr_at` with
-  /// `config`. Throws InputError if a value of `config` is out of range, c10::ValueError if the
-  /// module has no parameters.
+  /// `config`. `optimizer` may be any optimizer of LibTorch that needs no closure; by default
+  /// `make_optimizer` with `config`. Before each step, the learning rate of all its parameter
+  /// groups is set. Module parameters that it does not have are not trained. Throws InputError if a
+  /// value of `config` is out of range, c10::ValueError if the module has no parameters, or if the
+  /// optimizer has parameters that do not belong to the module.
+  ///
+  ///     auto sgd = std::make_shared<torch::optim::SGD>(
+  ///         net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
+  ///     Trainer(objective, config, {}, sgd).run();
   Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
-          Schedule schedule = {});
+          Schedule schedule = {}, std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr);
 
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
   /// c10::ValueError if all parameters are frozen, if the batches of a step have no targets, or if
@@ -117,11 +128,13 @@ class ATTEND_API Trainer {
   bool is_evaluation_step(int64_t step) const;
   bool is_report_step(int64_t step) const;
   void step(const TrainerHooks& hooks);
+  void reset_gradients();
   /// Draws `count` batches and computes the gradients of their loss, averaged over all targets in
   /// these batches. `step` is the number of the step, counted from 1.
   void accumulate_gradients(int64_t step, int64_t count);
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);
+  double seconds_left() const;
   void evaluate(const TrainerHooks& hooks);
   void save(const TrainerHooks& hooks) const;
   bool is_out_of_patience() const;
@@ -132,7 +145,7 @@ class ATTEND_API Trainer {
   Schedule schedule_;
   std::vector<torch::Tensor> parameters_;
   torch::Device device_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::shared_ptr<torch::optim::Optimizer> optimizer_;
   Sampler sampler_;
   TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;  // on the CPU

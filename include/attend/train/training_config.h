@@ -58,6 +58,9 @@ struct TrainingConfig {
   Precision precision = Precision::fp32;           ///< precision of forward and backward pass
   OnNonFinite on_nonfinite = OnNonFinite::stop;    ///< behaviour at a non-finite loss or gradient
   int64_t eval_every = 100;                        ///< steps between evaluations
+  int64_t eval_batches = 100;                      ///< maximum number of batches of an evaluation
+                                                   ///< in training, spread evenly over the
+                                                   ///< validation data; 0 = all
   int64_t patience = 0;                            ///< early stopping after this number of
                                                    ///< evaluations without improvement; 0 = off
   int64_t checkpoint_every = 100;                  ///< steps between checkpoints

@@ -22,6 +22,9 @@ struct TrainingRunOptions {
   /// run is resumed only with the same values.
   std::map<std::string, std::string> values = {};
   Schedule schedule = {};  ///< learning rate of each step; by default `lr_at` with the config
+  /// Any optimizer of LibTorch for the objective's module; by default `make_optimizer` with the
+  /// config. See `Trainer::Trainer`.
+  std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
 };
 
 /// A `Trainer` with a run directory: saves configuration, metrics, TensorBoard events, checkpoints,
@@ -63,15 +66,27 @@ class ATTEND_API TrainingRun {
   /// Trains, and writes logs, checkpoints and best weights to the run directory. LibTorch's number
   /// of threads is changed only during the call. `observers` are called on the calling thread.
   /// `stop_requested` is called after each step and stops training if it returns true. After a
-  /// requested stop, call `train` again to continue. Returns at once if `is_finished()`. Throws in
+  /// requested stop, call `train` again to continue. `stop_evaluation` is called between the
+  /// batches of an evaluation, see `TrainerHooks`. Returns at once if `is_finished()`. Throws in
   /// the same cases as `Trainer::run`.
   TrainResult train(const std::vector<Observer*>& observers = {},
-                    const std::function<bool()>& stop_requested = {});
+                    const std::function<bool()>& stop_requested = {},
+                    const std::function<bool()>& stop_evaluation = {});
 
-  /// Loads the best weights into the module, moves it to the CPU, sets eval mode, writes the
-  /// summary, and deletes the run that `begin` overwrote, if there is one. Do not call `finish`
-  /// after a requested stop (`StopReason::stop_requested`).
-  void finish(const TrainResult& result);
+  /// Loads the best weights into the module, sets eval mode, moves the module to the CPU, calls
+  /// `write_results`, writes the summary, and deletes the run that `begin` overwrote, if there is
+  /// one. If evaluations during training used a part of the validation data
+  /// (`TrainingConfig::eval_batches`), first evaluates the best weights on all of it. Returns
+  /// `result` with this evaluation as the best. Do not call `finish` after a requested stop
+  /// (`StopReason::stop_requested`).
+  ///
+  ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
+  ///     run.finish(run.train(), [&] {
+  ///       save_safetensors("vit.safetensors", {state_dict(objective->module()), {}});
+  ///     });
+  TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {}) {
+    return finish("", result, write_results);
+  }
 
   /// The run directory.
   const RunDirectory& directory() const { return directory_; }
@@ -86,26 +101,27 @@ class ATTEND_API TrainingRun {
   /// True if the run was already finished when it was opened, so that nothing is left to train.
   bool is_finished() const { return is_finished_; }
 
- protected:
-  /// Uses a run directory that is already open. The module must already be on `device`.
-  TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
-              const TrainingConfig& config, torch::Device device, Schedule schedule = {});
-
-  /// Restores the latest checkpoint, if there is one. If the run is not finished, replaces the text
-  /// of recipe.toml by `recipe`.
-  void restore_checkpoint(const std::string& recipe);
-  /// Loads the best weights into the module, moves the module to the CPU and sets eval mode.
-  void load_best_weights();
-  /// Writes the summary; `task` as in `RunDirectory::finish`.
-  void write_summary(const std::string& task, const TrainResult& result);
-  /// Throws InputError if the run is finished; the message says what to change.
-  void check_is_unfinished() const;
-
  private:
-  /// Opens an existing run, finished or not.
-  static TrainingRun open(const std::filesystem::path& directory,
+  friend class RecipeRun;  // makes the content of the run directory, and names its task
+
+  TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
+              const TrainingConfig& config, const TrainingRunOptions& options);
+
+  /// `begin`, `resume` and `begin_or_resume` with the content of the run directory.
+  static TrainingRun begin(const std::filesystem::path& directory, const RunContent& content,
+                           std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                           const TrainingRunOptions& options, bool overwrite);
+  static TrainingRun open(const std::filesystem::path& directory, const RunContent& content,
                           std::shared_ptr<Objective> objective, const TrainingConfig& config,
                           const TrainingRunOptions& options);
+  TrainResult finish(const std::string& task, const TrainResult& result,
+                     const std::function<void()>& write_results);
+  /// Restores the latest checkpoint, if there is one.
+  void restore_checkpoint();
+  /// Throws InputError if the run is finished; the message says what to change.
+  void check_is_unfinished() const;
+  /// Evaluates the module on all validation data.
+  Evaluation evaluate();
 
   RunDirectory directory_;
   std::shared_ptr<Objective> objective_;
