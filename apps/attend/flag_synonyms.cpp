@@ -35,6 +35,7 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[]{
     {"epoch", "--max-steps"},
     {"epochs", "--max-steps"},
     {"eval-interval", "--eval-every"},
+    {"eval-iters", "--eval-batches"},
     {"eval-steps", "--eval-every"},
     {"ffn-dim", "--dim-feedforward"},
     {"fp16", "--precision"},

@@ -30,9 +30,8 @@ double fraction_done(const train::Progress& progress, int64_t max_steps) {
   return std::clamp(static_cast<double>(progress.step) / static_cast<double>(max_steps), 0.0, 1.0);
 }
 
-std::string eta_text(const train::Progress& progress, int64_t max_steps) {
-  const auto steps_left = static_cast<double>(std::max<int64_t>(max_steps - progress.step, 0));
-  return "eta " + duration_text(progress.seconds / static_cast<double>(progress.step) * steps_left);
+std::string eta_text(const train::Progress& progress) {
+  return "eta " + duration_text(progress.seconds_left);
 }
 
 std::string speed_text(const train::Progress& progress) {
@@ -45,7 +44,7 @@ std::vector<Field> fields_of(const train::Progress& progress, int64_t max_steps)
                             {kLoss, fmt::format("train loss {:.4f}", progress.train_loss)},
                             {kLr, fmt::format("lr {:.2e}", progress.lr)},
                             {kSpeed, speed_text(progress)}};
-  if (progress.step > 0) fields.push_back({kEta, eta_text(progress, max_steps)});
+  if (progress.step > 0) fields.push_back({kEta, eta_text(progress)});
   if (progress.skipped_steps > 0) {
     fields.push_back({kSkipped, fmt::format("skipped {}", progress.skipped_steps)});
   }
@@ -116,7 +115,7 @@ std::string evaluation_text(int64_t step, const train::Evaluation& evaluation,
   if (const auto accuracy = evaluation.accuracy())
     fields.push_back(fmt::format("acc {:.1f}%", *accuracy * 100));
   fields.push_back(speed_text(progress));
-  if (progress.step > 0) fields.push_back(eta_text(progress, max_steps));
+  if (progress.step > 0) fields.push_back(eta_text(progress));
   if (progress.skipped_steps > 0)
     fields.push_back(fmt::format("skipped {}", progress.skipped_steps));
   return fmt::format("{}", fmt::join(fields, kSeparator));

@@ -137,7 +137,7 @@ class Training {
         run_.recipe().training.max_steps, resumed.best ? resumed.best->loss : INFINITY)});
     auto stop = [said = false]() mutable {
       if (StopSignal::received() == 0) return false;
-      if (!said) write_error("\nstopping, saving a checkpoint...\n");
+      if (!said) write_error("\nstopping: saving a checkpoint\n");
       said = true;
       return true;
     };

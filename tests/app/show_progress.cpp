@@ -19,7 +19,7 @@ namespace {
 using attend::train::Evaluation;
 using attend::train::Progress;
 
-void show(attend::app::ProgressLine& line, const std::string& report) {
+void show(attend::app::ProgressLine& line, int64_t max_steps, const std::string& report) {
   std::istringstream words(report);
   std::string kind;
   int64_t step = 0;
@@ -32,6 +32,8 @@ void show(attend::app::ProgressLine& line, const std::string& report) {
   if (kind == "progress") {
     Progress progress{.step = step, .lr = 3e-4, .tokens_per_second = 51200.0};
     progress.seconds = number();
+    progress.seconds_left =
+        progress.seconds / static_cast<double>(step) * static_cast<double>(max_steps - step);
     progress.train_loss = number();
     line.on_progress(progress);
   } else if (kind == "evaluation") {
@@ -49,8 +51,9 @@ void show(attend::app::ProgressLine& line, const std::string& report) {
 
 int main(int argc, char** argv) {
   try {
-    attend::app::ProgressLine line(std::atoll(argv[1]));
-    for (int i = 2; i < argc; ++i) show(line, argv[i]);
+    const int64_t max_steps = std::atoll(argv[1]);
+    attend::app::ProgressLine line(max_steps);
+    for (int i = 2; i < argc; ++i) show(line, max_steps, argv[i]);
     line.on_finish();
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

@@ -20,6 +20,7 @@ struct Progress {
   int64_t skipped_steps = 0;            ///< steps skipped because loss or gradient was not finite
   std::optional<double> accuracy = {};  ///< accuracy on the training batches of the last step, in
                                         ///< train mode (with dropout); see `ExactMatch::accuracy`
+  double seconds_left = 0.0;  ///< estimated wall time until `max_steps`, evaluations included
 };
 
 /// Base class for callbacks of a `Trainer`. Progress is reported every `log_every` steps and before
