@@ -4,12 +4,12 @@
 #include "attend/io/tensor_info.h"
 #include "attend/models/flops.h"
 #include "attend/train/run_directory.h"
-#include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_text.h"
 #include "overrides.h"
 #include "train/recipe_fields.h"
+#include "train/run_record.h"
 
 #include <fmt/format.h>
 
@@ -80,10 +80,17 @@ void add_custom_config(const train::CustomConfig& custom, InspectReport& report)
   add_overrides(recipe, train::Recipe{}, "defaults of TrainingConfig", report);
 }
 
-/// Adds the results of training from the summary.json file `path`.
-void add_summary(const fs::path& path, InspectReport& report) {
+/// Adds the identity of the run.
+void add_run_id(const std::string& run_id, InspectReport& report) {
+  report.header += report_line("run_id", printable(run_id));
+  report.json[train::kRunId] = run_id;
+}
+
+/// Adds the results of training from summary.json.
+void add_summary(const fs::path& directory, InspectReport& report) {
+  const auto path = directory / train::RunFiles::summary;
+  const auto summary = train::read_summary(directory);
   try {
-    const auto summary = ordered_json::parse(read_text(path));
     const auto number = [&](const char* key) {
       const auto& value = summary.at(key);
       return value.is_null() ? NAN : value.get<double>();  // NaN is written as null
@@ -106,9 +113,9 @@ void add_summary(const fs::path& path, InspectReport& report) {
   }
 }
 
-/// Adds the names, shapes and dtypes of the tensors of a custom module. Reads only the header of
-/// the weights file.
+/// Adds the names, shapes and dtypes of the tensors of a custom module.
 void add_tensors(const fs::path& directory, train::Weights weights, InspectReport& report) {
+  train::RunDirectory::open(directory).state_dict(weights);  // throws if the file is damaged
   const auto folder =
       weights == train::Weights::best
           ? directory
@@ -166,6 +173,7 @@ InspectReport inspect_run(const fs::path& directory) {
   InspectReport report;
   report.header = report_line("kind", finished ? "run" : "run (unfinished)");
   report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
+  add_run_id(train::read_record(run.file(train::RunFiles::data)).run_id, report);
   if (const auto replaced = directory / train::RunFiles::replaced;
       train::RunDirectory::exists(replaced)) {
     report.header += report_line("replaced", printable(replaced.string()));
@@ -176,11 +184,12 @@ InspectReport inspect_run(const fs::path& directory) {
   } else {
     add_config(run.recipe(), report);
   }
-  if (finished) add_summary(summary, report);
-  const train::CheckpointStore checkpoints(run.file(train::RunFiles::checkpoints));
-  if (const auto step = checkpoints.latest_step()) {
-    add_checkpoint_step(*step, report);
-    if (!finished) add_best(train::CheckpointStore::read_state(checkpoints.latest()), report);
+  if (finished) add_summary(directory, report);
+  const auto checkpoints = run.checkpoints();
+  if (const auto folder = checkpoints.latest(); !folder.empty()) {
+    const auto state = checkpoints.read_state(folder);
+    add_checkpoint_step(state.step, report);
+    if (!finished) add_best(state, report);
   }
   const auto weights = finished ? train::Weights::best : available_weights(directory);
   report.has_tensors = weights.has_value();
@@ -195,7 +204,10 @@ InspectReport inspect_checkpoint(const fs::path& folder) {
   InspectReport report;
   report.header = report_line("kind", "checkpoint");
   report.json = {{"kind", "checkpoint"}, {"path", folder.string()}};
-  const auto state = train::CheckpointStore::read_state(folder);
+  const auto run_id = train::CheckpointStore::run_id_of(folder);
+  const auto state = train::CheckpointStore(folder.parent_path(), run_id).read_state(folder);
+  report.header += report_line("run_id", printable(run_id));
+  report.json[train::kRunId] = run_id;
   add_checkpoint_step(state.step, report);
   add_best(state, report);
   report.tensors = tensors_of(read_safetensors_header(folder / train::RunFiles::model));

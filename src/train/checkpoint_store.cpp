@@ -5,6 +5,7 @@
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "train/checksum.h"
+#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -105,26 +106,30 @@ Json entry_of(const fs::path& file) {
   return {{"bytes", fs::file_size(file)}, {"crc32c", checksum}};
 }
 
-/// Returns the size and checksum of each file of a checkpoint. For a file that has an entry in
-/// `known`, returns this entry and does not read the file.
-Json manifest_of(const fs::path& folder, const Json& known = {}) {
+/// Returns the id of the run, and the size and checksum of each file of a checkpoint. For a file
+/// that has an entry in `known`, returns this entry and does not read the file.
+Json manifest_of(const fs::path& folder, const std::string& run_id, const Json& known = {}) {
   Json files;
   for (const char* name : kFiles)
     files[name] = known.contains(name) ? known[name] : entry_of(folder / name);
-  return {{"version", 1}, {"files", std::move(files)}};
+  return {{"version", 1}, {kRunId, run_id}, {"files", std::move(files)}};
 }
 
-std::string text_of(const Json& manifest) {
-  return manifest.dump(2) + "\n";
+/// Parses the manifest `text` of the checkpoint in `folder`. Throws InputError with the name of the
+/// file if it is damaged.
+Json parse_manifest(const fs::path& folder, const std::string& text) {
+  return with_source((folder / kManifest).string(), [&] { return parse_with_checksum(text); });
 }
 
 /// Throws InputError if a file's size or checksum differs from the manifest, or if the manifest is
-/// damaged. The message contains the name of the damaged file.
-void verify(const fs::path& folder) {
+/// damaged. The message contains the name of the damaged file. Throws OtherRunError if the
+/// checkpoint belongs to another run.
+void verify(const fs::path& folder, const std::string& run_id) {
   const auto text = read_bytes(folder / kManifest);
-  const auto found = manifest_of(folder);
-  if (text == text_of(found)) return;
-  const auto written = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const auto written = parse_manifest(folder, text);
+  check_run_id(folder, run_id_in(written), run_id);
+  const auto found = manifest_of(folder, run_id);
+  if (text == to_text_with_checksum(found)) return;
   for (const char* name : kFiles) {
     const auto place = Json::json_pointer("/files") / name;
     if (written.contains(place) && written[place] != found[place]) {
@@ -151,9 +156,14 @@ bool are_same(const std::map<std::string, torch::Tensor>& one,
                     });
 }
 
-Checkpoint read(const fs::path& folder) {
-  verify(folder);
-  return {.trainer_state = CheckpointStore::read_state(folder),
+TrainerState read_trainer_state(const fs::path& folder) {
+  const auto file = folder / kTrainerState;
+  return with_source(file.string(), [&] { return trainer_state_from_json(read_bytes(file)); });
+}
+
+Checkpoint read(const fs::path& folder, const std::string& run_id) {
+  verify(folder, run_id);
+  return {.trainer_state = read_trainer_state(folder),
           .weights = load_safetensors(folder / kWeights).tensors,
           .state = load_safetensors(folder / kState).tensors,
           .best = load_safetensors(folder / kBest).tensors};
@@ -161,7 +171,8 @@ Checkpoint read(const fs::path& folder) {
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(fs::path directory) : directory_(std::move(directory)) {}
+CheckpointStore::CheckpointStore(fs::path directory, std::string run_id)
+    : directory_(std::move(directory)), run_id_(std::move(run_id)) {}
 
 void CheckpointStore::save(const Checkpoint& checkpoint) {
   const auto partial = directory_ / kPartial;
@@ -181,8 +192,8 @@ void CheckpointStore::save(const Checkpoint& checkpoint) {
     else
       save_safetensors(partial / kBest, {.tensors = checkpoint.best, .metadata = {}});
     replace_file(partial / kTrainerState, to_json(checkpoint.trainer_state));
-    manifest = manifest_of(partial, known);
-    replace_file(partial / kManifest, text_of(manifest));
+    manifest = manifest_of(partial, run_id_, known);
+    replace_file(partial / kManifest, to_text_with_checksum(manifest));
   } catch (...) {
     std::error_code ignored;
     fs::remove_all(partial, ignored);
@@ -225,7 +236,9 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {
   std::vector<std::string> damaged;
   for (const auto& folder : newest_first()) {
     try {
-      return LoadedCheckpoint{read(folder), folder, damaged};
+      return LoadedCheckpoint{read(folder, run_id_), folder, damaged};
+    } catch (const OtherRunError&) {
+      throw;
     } catch (const InputError& error) {
       damaged.emplace_back(error.what());
     }
@@ -239,19 +252,17 @@ fs::path CheckpointStore::latest() const {
   return folders.empty() ? fs::path() : folders.front();
 }
 
-std::optional<int64_t> CheckpointStore::latest_step() const {
-  const auto folder = latest();
-  if (folder.empty()) return std::nullopt;
-  return std::stoll(folder.filename().string().substr(std::string_view(kPrefix).size()));
-}
-
 bool CheckpointStore::is_checkpoint(const fs::path& folder) {
   return fs::exists(folder / kManifest) && fs::exists(folder / kTrainerState);
 }
 
-TrainerState CheckpointStore::read_state(const fs::path& folder) {
-  const auto file = folder / kTrainerState;
-  return with_source(file.string(), [&] { return trainer_state_from_json(read_bytes(file)); });
+std::string CheckpointStore::run_id_of(const fs::path& folder) {
+  return run_id_in(parse_manifest(folder, read_bytes(folder / kManifest)));
+}
+
+TrainerState CheckpointStore::read_state(const fs::path& folder) const {
+  verify(folder, run_id_);
+  return read_trainer_state(folder);
 }
 
 std::vector<fs::path> CheckpointStore::newest_first() const {

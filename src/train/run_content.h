@@ -10,11 +10,14 @@
 
 namespace attend::train {
 
-/// Values that must be the same when a run is resumed; saved as data.json.
+/// Identity of a run, and the values that must be the same when it is resumed; saved as
+/// data.json. `RunDirectory::create` sets the fields `run_id` and `files`.
 struct RunRecord {
-  std::string data_checksum;                 ///< `Task::data_checksum`
+  std::string run_id = {};     ///< 128 random bits as 32 hex digits; also in all files with weights
+  std::string data_checksum;   ///< `Task::data_checksum`
   std::vector<std::string> classes;          ///< class names of a classifier
   std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
+  std::map<std::string, std::string> files = {};  ///< CRC-32C of the tokenizer's files, by name
 };
 
 /// Content of a run directory before training.

@@ -3,9 +3,11 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/io/safetensors_header.h"
 #include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
 #include "io/files.h"
+#include "io/utf8.h"
 #include "ops/rng_state.h"
 #include "train/checksum.h"
 #include "train/run_files.h"
@@ -31,27 +33,35 @@ constexpr const char* kWeightsChecksum = "crc32c";
 class RunCheckpointSink : public CheckpointSink {
  public:
   explicit RunCheckpointSink(const RunDirectory& run)
-      : model_(run.file(RunFiles::model)), checkpoints_(run.file(RunFiles::checkpoints)) {}
+      : model_(run.file(RunFiles::model)),
+        run_id_(read_record(run.file(RunFiles::data)).run_id),
+        checkpoints_(run.checkpoints()) {}
 
   void save_best(const std::map<std::string, torch::Tensor>& weights) override {
-    save_safetensors(model_,
-                     {.tensors = weights,
-                      .metadata = {{"format", "pt"}, {kWeightsChecksum, checksum_of(weights)}}});
+    save_safetensors(model_, {.tensors = weights,
+                              .metadata = {{"format", "pt"},
+                                           {kRunId, run_id_},
+                                           {kWeightsChecksum, checksum_of(weights)}}});
   }
   void save(const Checkpoint& checkpoint) override { checkpoints_.save(checkpoint); }
   std::string latest_path() const override { return checkpoints_.latest().string(); }
 
  private:
   fs::path model_;
+  std::string run_id_;
   CheckpointStore checkpoints_;
 };
 
 /// Returns the value of `key` in summary.json; null if the file or the key is missing.
-Json read_summary(const RunDirectory& run, const char* key) {
-  const auto path = run.file(RunFiles::summary);
-  if (!fs::exists(path)) return nullptr;
-  const auto summary = Json::parse(read_bytes(path), nullptr, /*allow_exceptions=*/false);
-  return summary.is_object() && summary.contains(key) ? summary[key] : Json(nullptr);
+Json summary_value(const RunDirectory& run, const char* key) {
+  const auto summary = read_summary(run.path());
+  return summary.contains(key) ? summary[key] : Json(nullptr);
+}
+
+/// Returns the value of `key` in the metadata of a safetensors file; empty if there is none.
+std::string metadata_value(const std::map<std::string, std::string>& metadata, const char* key) {
+  const auto found = metadata.find(key);
+  return found == metadata.end() ? std::string() : found->second;
 }
 
 /// Weights of a run, and the path of the file or checkpoint that contains them.
@@ -77,10 +87,13 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
                     directory, replaced_clause(run.path())));
   }
   auto content = load_safetensors(file);
-  const auto checksum = content.metadata.find(kWeightsChecksum);
-  if (checksum != content.metadata.end() && checksum->second != checksum_of(content.tensors)) {
-    throw InputError(fmt::format("{}: damaged: checksum {}, expected {}", file.string(),
-                                 checksum_of(content.tensors), checksum->second));
+  check_run_id(file, metadata_value(content.metadata, kRunId),
+               read_record(run.file(RunFiles::data)).run_id);
+  const auto found = checksum_of(content.tensors);
+  const auto expected = metadata_value(content.metadata, kWeightsChecksum);
+  if (found != expected) {
+    throw InputError(fmt::format("{}: damaged: checksum '{}', expected '{}'", file.string(), found,
+                                 printable(expected)));
   }
   return {std::move(content.tensors), file};
 }
@@ -147,7 +160,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
   if (must_be_replaced(path, overwrite))
     run.overwrite_guard_ = std::make_unique<OverwriteGuard>(path);
   remove_temporary_files(path);
-  replace_file(run.file(RunFiles::data), to_json(content.record));
+  replace_file(run.file(RunFiles::data), to_json(new_record(content.record, content.files)));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
   run.save_recipe(content.recipe);  // last: a directory with a recipe is a run
   return run;
@@ -158,7 +171,13 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
   // The directory is locked before the checks, so that no other process changes the files after
   // the checks.
   RunDirectory run(path, std::make_unique<RunLock>(path));
-  auto differences = differences_of(read_record(run.file(RunFiles::data)), content.record);
+  const auto record = read_record(run.file(RunFiles::data));
+  check_tokenizer_files(path, record);
+  if (const auto model = run.file(RunFiles::model); fs::exists(model)) {
+    check_run_id(model, metadata_value(read_safetensors_header(model).metadata, kRunId),
+                 record.run_id);
+  }
+  auto differences = differences_of(record, content.record);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)
       differences.push_back(fmt::format("the tokenizer differs from {} of the run", name));
@@ -216,7 +235,15 @@ void RunDirectory::save_recipe(const std::string& toml) const {
 }
 
 std::optional<LoadedCheckpoint> RunDirectory::latest_checkpoint() const {
-  return CheckpointStore(file(RunFiles::checkpoints)).load_latest();
+  return checkpoints().load_latest();
+}
+
+CheckpointStore RunDirectory::checkpoints() const {
+  return CheckpointStore(file(RunFiles::checkpoints), read_record(file(RunFiles::data)).run_id);
+}
+
+std::map<std::string, torch::Tensor> RunDirectory::state_dict(Weights weights) const {
+  return read_weights(*this, weights).tensors;
 }
 
 void RunDirectory::load_weights(ModuleRef module, Weights weights) const {
@@ -226,8 +253,9 @@ void RunDirectory::load_weights(ModuleRef module, Weights weights) const {
 
 Run RunDirectory::load(Weights weights) const {
   auto recipe = this->recipe();
-  std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto record = read_record(file(RunFiles::data));
+  check_tokenizer_files(path_, record);
+  std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto model = [&] {
     // Initializing the weights must not change the state of LibTorch's CPU generator.
     const RngGuard rng(rng_state({torch::kCPU}));
@@ -247,19 +275,19 @@ std::unique_ptr<CheckpointSink> RunDirectory::checkpoint_sink() const {
 }
 
 int64_t RunDirectory::num_threads() const {
-  const auto threads = read_summary(*this, "threads");
+  const auto threads = summary_value(*this, "threads");
   return threads.is_number_integer() ? threads.get<int64_t>() : 0;
 }
 
 bool RunDirectory::is_finished(const TrainerState& state) const {
-  return read_summary(*this, "steps") == state.step;
+  return summary_value(*this, "steps") == state.step;
 }
 
 void RunDirectory::finish(const std::string& task, ConstModuleRef module,
                           const TrainResult& result) const {
   const auto& state = result.state;
   const auto& best = state.best.value();
-  Json summary;
+  Json summary{{kRunId, read_record(file(RunFiles::data)).run_id}};
   if (!task.empty()) summary["task"] = task;
   summary.update({{"parameters", parameter_count(module)},
                   {"steps", state.step},
@@ -271,7 +299,7 @@ void RunDirectory::finish(const std::string& task, ConstModuleRef module,
                   {"val_loss", best.loss}});
   if (const auto accuracy = best.accuracy()) summary["val_accuracy"] = *accuracy;
   if (state.skipped_steps > 0) summary["skipped_steps"] = state.skipped_steps;
-  replace_file(file(RunFiles::summary), summary.dump(2) + "\n");
+  replace_file(file(RunFiles::summary), to_text_with_checksum(summary));
   delete_replaced(path_);
 }
 

@@ -4,16 +4,28 @@
 #include "attend/train/run_directory.h"
 #include "io/files.h"
 #include "io/parse_json.h"
+#include "io/utf8.h"
+#include "train/checksum.h"
 #include "train/recipe_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include <random>
+
 namespace attend::train {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+/// Advice for a file that cannot be computed again.
+constexpr const char* kRestore = "restore the file from a copy of the run";
+
+std::string random_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
 
 /// True if a value must be the same when a run is resumed. The path `text` may differ, since the
 /// text file may have moved. Of the training options, only the optimizer and the seed must be the
@@ -59,6 +71,7 @@ void check_values(const std::filesystem::path& directory,
                   const std::map<std::string, std::string>& fixed) {
   const auto record = read_record(directory / RunFiles::data);
   throw_if_different(directory, differences_of(record.fixed, fixed));
+  check_tokenizer_files(directory, record);
 }
 
 void throw_if_different(const std::filesystem::path& directory,
@@ -73,19 +86,72 @@ bool is_custom_kind(const std::map<std::string, std::string>& fixed) {
   return kind != fixed.end() && kind->second == kCustomKind;
 }
 
+std::string run_id_in(const Json& json) {
+  const auto found = json.find(kRunId);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files) {
+  record.run_id = random_id();
+  for (const auto& [name, text] : files) record.files[name] = checksum_text(crc32c(text));
+  return record;
+}
+
 std::string to_json(const RunRecord& record) {
-  const Json json{
-      {"checksum", record.data_checksum}, {"classes", record.classes}, {"fixed", record.fixed}};
-  return json.dump(2) + "\n";
+  return to_text_with_checksum({{kRunId, record.run_id},
+                                {"checksum", record.data_checksum},
+                                {"classes", record.classes},
+                                {"fixed", record.fixed},
+                                {"files", record.files}});
 }
 
 RunRecord read_record(const std::filesystem::path& path) {
   const auto text = read_bytes(path);
   try {
-    const auto json = Json::parse(text);
-    return {json.at("checksum"), json.at("classes"), json.at("fixed")};
+    const auto json = parse_with_checksum(text);
+    return {.run_id = json.at(kRunId),
+            .data_checksum = json.at("checksum"),
+            .classes = json.at("classes"),
+            .fixed = json.at("fixed"),
+            .files = json.at("files")};
   } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), message_of(error)));
+    throw InputError(fmt::format("{}: {}; {}", path.string(), message_of(error), kRestore));
+  } catch (const InputError& error) {
+    throw InputError(fmt::format("{}: {}; {}", path.string(), error.what(), kRestore));
+  }
+}
+
+Json read_summary(const std::filesystem::path& directory) {
+  const auto path = directory / RunFiles::summary;
+  if (!std::filesystem::exists(path)) return nullptr;
+  const auto text = read_bytes(path);
+  const auto summary = [&] {
+    try {
+      return parse_with_checksum(text);
+    } catch (const InputError& error) {
+      throw InputError(fmt::format("{}: {}; delete it and resume the run to write it again",
+                                   path.string(), error.what()));
+    }
+  }();
+  check_run_id(path, run_id_in(summary), read_record(directory / RunFiles::data).run_id);
+  return summary;
+}
+
+void check_run_id(const std::filesystem::path& path, const std::string& found,
+                  const std::string& expected) {
+  if (found == expected) return;
+  throw OtherRunError(fmt::format("{}: belongs to another run: run_id '{}', expected '{}' as in {}",
+                                  path.string(), printable(found), expected, RunFiles::data));
+}
+
+void check_tokenizer_files(const std::filesystem::path& directory, const RunRecord& record) {
+  for (const auto& [name, expected] : record.files) {
+    const auto path = directory / name;
+    const auto found = checksum_text(crc32c_of_file(path));
+    if (found == expected) continue;
+    throw InputError(
+        fmt::format("{}: damaged, or of another run: checksum {}, expected {} as in {}; {}",
+                    path.string(), found, expected, RunFiles::data, kRestore));
   }
 }
 

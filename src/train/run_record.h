@@ -1,6 +1,9 @@
 #pragma once
 
+#include "attend/input_error.h"
 #include "train/run_content.h"
+
+#include <nlohmann/json_fwd.hpp>
 
 #include <filesystem>
 #include <map>
@@ -20,17 +23,47 @@ std::map<std::string, std::string> fixed_values(const Recipe& recipe);
 /// True if `fixed` belongs to a run of a custom module.
 bool is_custom_kind(const std::map<std::string, std::string>& fixed);
 
+/// Key of the run's id in data.json, in summary.json, in the manifests of checkpoints, and in the
+/// metadata of model.safetensors.
+inline constexpr const char* kRunId = "run_id";
+
+/// Returns the value of `kRunId` in a JSON object; empty if it is missing or not a string.
+std::string run_id_in(const nlohmann::ordered_json& json);
+
+/// Returns `record` for a new run whose tokenizer has the files `files`, as text by name: with a
+/// random `run_id`, and with `files`.
+RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files);
+
 /// Returns the text of data.json.
-std::string to_json(const RunRecord& record);
+ATTEND_API std::string to_json(const RunRecord& record);
 /// Reads data.json. Throws InputError with the name of the file if it is missing or damaged.
-RunRecord read_record(const std::filesystem::path& path);
+ATTEND_API RunRecord read_record(const std::filesystem::path& path);
+
+/// Reads summary.json of the run in `directory`; null if the file is missing. Throws InputError
+/// with the name of the file if it is damaged or belongs to another run.
+ATTEND_API nlohmann::ordered_json read_summary(const std::filesystem::path& directory);
+
+/// Thrown for a file or folder of another run.
+class OtherRunError : public InputError {
+ public:
+  using InputError::InputError;
+};
+
+/// Throws OtherRunError if `found`, the run_id in `path`, differs from `expected`, the run_id in
+/// data.json. An empty `found` means that `path` contains no run_id.
+void check_run_id(const std::filesystem::path& path, const std::string& found,
+                  const std::string& expected);
+
+/// Throws InputError with the name of the file if a file of the tokenizer differs from its checksum
+/// in `record`.
+void check_tokenizer_files(const std::filesystem::path& directory, const RunRecord& record);
 
 /// Throws InputError with the differences if `differences` is not empty.
 void throw_if_different(const std::filesystem::path& directory,
                         const std::vector<std::string>& differences);
 
 /// Throws InputError with the differences if the run in `directory` was created with values other
-/// than `fixed`.
+/// than `fixed`. Also throws InputError if data.json or a file of the tokenizer is damaged.
 void check_values(const std::filesystem::path& directory,
                   const std::map<std::string, std::string>& fixed);
 

@@ -12,22 +12,10 @@ import struct
 import time
 import unittest
 
-from small_runs import DEMANDING, RunsTest, checkpoints, files_of, read_safetensors, result_of
+from small_runs import (DEMANDING, RunsTest, checkpoints, crc32c, files_of, read_safetensors, result_of, run_id_of,
+                        write_with_checksum)
 
 SEED = int(os.environ.get("RANDOM_SEED", time.time_ns() % 1000000))
-
-
-def crc32c(content):
-    """CRC-32C (reflected Castagnoli polynomial)."""
-    table = []
-    for byte in range(256):
-        for _ in range(8):
-            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
-        table.append(byte)
-    checksum = 0xFFFFFFFF
-    for byte in content:
-        checksum = table[(checksum ^ byte) & 0xFF] ^ checksum >> 8
-    return checksum ^ 0xFFFFFFFF
 
 
 def write_safetensors(path, tensors):
@@ -43,8 +31,8 @@ def write_manifest(checkpoint):
     contents = {name: (checkpoint / name).read_bytes() for name in names}
     files = {name: {"bytes": len(content), "crc32c": crc32c(content)}
              for name, content in contents.items()}
-    (checkpoint / "manifest.json").write_text(
-        json.dumps({"version": 1, "files": files}, indent=2) + "\n")
+    write_with_checksum(checkpoint / "manifest.json",
+                        {"version": 1, "run_id": run_id_of(checkpoint.parent.parent), "files": files})
 
 
 class Checkpoints(RunsTest):

@@ -8,7 +8,7 @@ import shutil
 import unittest
 
 from attend_command import CommandTest, attend
-from small_runs import kill, last_step, start, wait_for
+from small_runs import kill, last_step, start, wait_for, write_with_checksum
 from text_run import TEXT, TextRunTest
 
 
@@ -93,10 +93,13 @@ class BestOrLast(CommandTest):
     def test_weights_of_another_model(self):
         other = self.folder / "other"
         shutil.copytree(self.run_directory, other)
-        for name, width in (("recipe.toml", "embed_dim = %d"), ("data.json", '"embed_dim": "%d"')):
-            text = (other / name).read_text()
-            self.assertIn(width % 16, text)
-            (other / name).write_text(text.replace(width % 16, width % 32))
+        recipe = (other / "recipe.toml").read_text()
+        self.assertIn("embed_dim = 16", recipe)
+        (other / "recipe.toml").write_text(recipe.replace("embed_dim = 16", "embed_dim = 32"))
+        data = json.loads((other / "data.json").read_text())
+        self.assertEqual(data["fixed"]["embed_dim"], "16")
+        data["fixed"]["embed_dim"] = "32"
+        write_with_checksum(other / "data.json", data)
         self.refuses(["eval", other], f"{other}/model.safetensors: the state dict does not match")
         self.refuses(["eval", other, "--weights", "last"],
                      f"{other}/checkpoint/step-000000040: the state dict does not match")

@@ -11,6 +11,7 @@ import unittest
 import zipfile
 
 from attend_command import CommandTest, expect_names
+from small_runs import checkpoints, write_with_checksum
 
 try:
     import torch
@@ -137,8 +138,9 @@ class Runs(InspectTest):
         directory = self.unfinished(name, *files)
         (directory / "recipe.toml").write_text(
             "[training]\nlr = 0.5\nmax_steps = 5\n\n[values]\nchannels = '4'\n")
-        (directory / "data.json").write_text(json.dumps(
-            {"checksum": "", "classes": [], "fixed": {"kind": "custom", "values.channels": "4"}}))
+        data = json.loads((self.run_directory / "data.json").read_text())
+        data["fixed"] = {"kind": "custom", "values.channels": "4"}
+        write_with_checksum(directory / "data.json", data)
         return directory
 
     def test_run_of_a_custom_module(self):
@@ -165,7 +167,7 @@ class Runs(InspectTest):
         empty = self.folder / "empty-folder"
         empty.mkdir()
         self.refuses_path(empty, "not a run directory: it has no recipe.toml")
-        for file in ("tokenizer.json", "model.safetensors", "summary.json"):
+        for file in ("data.json", "tokenizer.json", "model.safetensors", "summary.json"):
             damaged = self.folder / ("without-" + file)
             shutil.copytree(self.run_directory, damaged)
             (damaged / file).write_text("{")
@@ -173,8 +175,34 @@ class Runs(InspectTest):
         summary = self.run_directory / "summary.json"
         without = json.loads(summary.read_text())
         del without["seconds"]
-        (damaged / "summary.json").write_text(json.dumps(without))
+        write_with_checksum(damaged / "summary.json", without)
         self.refuses_path(damaged, "summary.json", "seconds")
+
+
+    def test_damaged_checkpoint(self):
+        run = self.folder / "with-damaged-checkpoint"
+        shutil.copytree(self.run_directory, run)
+        file = checkpoints(run)[-1] / "state.safetensors"
+        file.write_bytes(file.read_bytes()[:-1])
+        message = self.refuses(["inspect", run])
+        expect_names(self, message, file)
+
+    def test_files_of_another_run(self):
+        other = self.folder / "another"
+        self.succeeds("train", "--out", other, *MODEL)
+        ids = [self.inspect_json(run)["run_id"] for run in (self.run_directory, other)]
+        self.assertNotEqual(*ids)
+        for name, named in (("model.safetensors", "model.safetensors"), ("checkpoint", "checkpoint/step-000000005"),
+                            ("summary.json", "summary.json")):
+            run = self.folder / ("mixed-" + name)
+            shutil.copytree(self.run_directory, run)
+            if (run / name).is_dir():
+                shutil.rmtree(run / name)
+                shutil.copytree(other / name, run / name)
+            else:
+                shutil.copy(other / name, run / name)
+            for command in (["inspect", run], ["train", "--resume", run, "--max-steps", 6]):
+                expect_names(self, self.refuses(command), run / named, *ids)
 
 
 class Files(InspectTest):

@@ -64,12 +64,43 @@ def files_of(folder):
             if path.is_file() and path.name != ".lock"}
 
 
+def crc32c(content):
+    """CRC-32C (reflected Castagnoli polynomial)."""
+    table = []
+    for byte in range(256):
+        for _ in range(8):
+            byte = byte >> 1 ^ (0x82F63B78 if byte & 1 else 0)
+        table.append(byte)
+    checksum = 0xFFFFFFFF
+    for byte in content:
+        checksum = table[(checksum ^ byte) & 0xFF] ^ checksum >> 8
+    return checksum ^ 0xFFFFFFFF
+
+
+def write_with_checksum(path, values):
+    """Writes a JSON file with the checksum of its values, as data.json."""
+    values = {key: value for key, value in values.items() if key != "crc32c"}
+    text = json.dumps(values, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    path.write_text(json.dumps({**values, "crc32c": f"{crc32c(text.encode()):08x}"}, indent=2) + "\n")
+
+
+def run_id_of(run):
+    return json.loads((run / "data.json").read_text())["run_id"]
+
+
+def best_weights_of(run):
+    """Returns the bytes of model.safetensors without the id of the run, which differs in each run."""
+    content = (run / "model.safetensors").read_bytes()
+    assert run_id_of(run).encode() in content
+    return content.replace(run_id_of(run).encode(), b"")
+
+
 def result_of(run):
     """Returns the contents of the files that contain weights and state."""
     latest = checkpoints(run)[-1]
-    files = [run / "model.safetensors", run / "embeddings.tsv", latest / "model.safetensors",
-             latest / "state.safetensors"]
-    return {str(file.relative_to(run)): file.read_bytes() for file in files}
+    files = [run / "embeddings.tsv", latest / "model.safetensors", latest / "state.safetensors"]
+    return {"model.safetensors": best_weights_of(run),
+            **{str(file.relative_to(run)): file.read_bytes() for file in files}}
 
 
 def reports_of(run):

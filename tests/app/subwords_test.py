@@ -10,7 +10,7 @@ import shutil
 import tempfile
 import unittest
 
-from small_runs import RunsTest
+from small_runs import RunsTest, crc32c, write_with_checksum
 from small_runs import attend as run_attend
 
 try:
@@ -101,8 +101,15 @@ class Subwords(RunsTest):
         shutil.copytree(self.run_directory, run)
         model = run / "tokenizer.model"
         whole = model.read_bytes()
+        record = json.loads((run / "data.json").read_text())
         for content in (b"", whole[:len(whole) // 2], b"\0" * 100):
             model.write_bytes(content)
+            for arguments in (["eval", run], ["generate", run], ["train", "--resume", run]):
+                result = attend(*arguments)
+                self.assertEqual(result.returncode, 2, result.stderr)
+                self.assertIn("tokenizer.model", result.stderr)
+            record["files"]["tokenizer.model"] = f"{crc32c(content):08x}"
+            write_with_checksum(run / "data.json", record)
             for arguments, expected in (
                     (["eval", run], "not a SentencePiece model"),
                     (["generate", run], "not a SentencePiece model"),

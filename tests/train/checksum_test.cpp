@@ -7,6 +7,7 @@
 #include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
 
 namespace attend::train {
 namespace {
@@ -41,6 +42,40 @@ TEST(Checksum, OfAFileEqualsItsContent) {
   EXPECT_EQ(crc32c_of_file(directory / "empty"), 0u);
   EXPECT_THAT([&] { crc32c_of_file(directory / "missing"); },
               ThrowsMessage<InputError>(HasSubstr("missing: no such file")));
+}
+
+TEST(Checksum, OfTensorsDependsOnNameDtypeShapeAndElements) {
+  const auto ones = torch::ones({2, 3});
+  const auto checksum = checksum_of({{"a", ones}});
+  EXPECT_EQ(checksum_of({{"a", ones.clone()}}), checksum);
+  EXPECT_NE(checksum_of({{"b", ones}}), checksum);
+  EXPECT_NE(checksum_of({{"a", ones.view(torch::kInt)}}), checksum);
+  EXPECT_NE(checksum_of({{"a", ones.t()}}), checksum);
+  EXPECT_NE(checksum_of({{"a", 2 * ones}}), checksum);
+}
+
+TEST(Checksum, OfJsonIsIndependentOfWhiteSpaceAndOrder) {
+  const auto text = to_text_with_checksum({{"b", 1}, {"a", {{"list", {1.5, nullptr, "é"}}}}});
+  const auto json = nlohmann::ordered_json::parse(text);
+  EXPECT_EQ(json.begin().key(), "b");
+  EXPECT_EQ(parse_with_checksum(text), json);
+  EXPECT_EQ(parse_with_checksum(json.dump()), json);
+  EXPECT_EQ(parse_with_checksum(nlohmann::json(json).dump()).at("b"), 1);
+}
+
+TEST(Checksum, OfJsonIsRequired) {
+  const auto text = to_text_with_checksum({{"b", 1}});
+  const auto with = [&](const char* key, const nlohmann::ordered_json& value) {
+    auto json = nlohmann::ordered_json::parse(text);
+    json[key] = value;
+    return json.dump();
+  };
+  for (const auto& damaged :
+       {std::string(), std::string("[]"), std::string("{\"b\": 1}"), text.substr(0, 9),
+        with("b", 2), with("c", 1), with("crc32c", "00000000"), with("crc32c", 1),
+        "{\"b\": 1," + text.substr(1)}) {
+    EXPECT_THROW(parse_with_checksum(damaged), InputError) << damaged;
+  }
 }
 
 }  // namespace

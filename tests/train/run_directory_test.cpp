@@ -4,8 +4,10 @@
 #include "attend/io/safetensors.h"
 #include "io/files.h"
 #include "support/run_directory.h"
+#include "support/seed.h"
 #include "support/throws.h"
 #include "train/run_content.h"
+#include "train/run_record.h"
 
 #include <gmock/gmock.h>
 
@@ -131,15 +133,131 @@ TEST_F(RunDirectoryTest, LoadNamesDamagedFiles) {
   }
 }
 
+TEST_F(RunDirectoryTest, AnyChangeOfDataJsonIsDetected) {
+  const auto path = path_ / RunFiles::data;
+  const auto whole = read_bytes(path);
+  seed_afresh();
+  for (int i = 0; i < 200; ++i) {
+    auto bytes = whole;
+    const auto place = static_cast<std::size_t>(draw(0, static_cast<int64_t>(whole.size()) - 2));
+    bytes[place] = static_cast<char>(bytes[place] ^ (1 << draw(0, 7)));
+    replace_file(path, bytes);
+    EXPECT_THAT([&] { RunDirectory::open(path_).recipe(); },
+                throws_naming<InputError>(path.string()))
+        << "byte " << place;
+  }
+  replace_file(path, whole);
+  EXPECT_NO_THROW(RunDirectory::open(path_).recipe());
+}
+
+TEST_F(RunDirectoryTest, AChangedTokenizerIsRefusedByItsName) {
+  train_for(4);
+  run_.reset();
+  const auto path = path_ / kTokenizerFile;
+  auto text = read_bytes(path);
+  text.replace(text.find("bank"), 4, "tank");
+  replace_file(path, text);
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
+              throws_naming<InputError>(path.string(), RunFiles::data));
+  EXPECT_THAT([&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); },
+              throws_naming<InputError>(path.string(), RunFiles::data));
+}
+
+/// A run and its copy, in which a test replaces files.
+class OtherRun : public RunDirectoryTest {
+ protected:
+  OtherRun() {
+    train_for(4);
+    finish();
+    run_.reset();
+    other_ = directory_ / "other";
+    fs::copy(path_, other_, fs::copy_options::recursive);
+    create(recipe_, true);
+    train_for(4);
+    finish();
+    run_.reset();
+    run_id_ = read_record(path_ / RunFiles::data).run_id;
+    other_id_ = read_record(other_ / RunFiles::data).run_id;
+  }
+
+  void replace_by_other(const char* name) {
+    fs::remove_all(path_ / name);
+    fs::copy(other_ / name, path_ / name, fs::copy_options::recursive);
+  }
+
+  void resume() { RunDirectory::resume(path_, run_content(recipe_, *task_)).latest_checkpoint(); }
+
+  fs::path other_;
+  std::string run_id_;
+  std::string other_id_;
+};
+
+TEST_F(OtherRun, HasAnotherId) {
+  EXPECT_THAT(run_id_, testing::MatchesRegex("[0-9a-f]{32}"));
+  EXPECT_THAT(other_id_, testing::MatchesRegex("[0-9a-f]{32}"));
+  EXPECT_NE(run_id_, other_id_);
+}
+
+TEST_F(OtherRun, WeightsAreRefused) {
+  replace_by_other(RunFiles::model);
+  const auto file = (path_ / RunFiles::model).string();
+  const auto matches = throws_naming<InputError>(file, run_id_, other_id_);
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); }, matches);
+  EXPECT_THAT([&] { resume(); }, matches);
+  EXPECT_NO_THROW(RunDirectory::open(path_).load(Weights::last));
+}
+
+TEST_F(OtherRun, CheckpointsAreRefused) {
+  replace_by_other(RunFiles::checkpoints);
+  const auto folder = (path_ / RunFiles::checkpoints / "step-000000004").string();
+  const auto matches = throws_naming<InputError>(folder, run_id_, other_id_);
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); }, matches);
+  EXPECT_THAT([&] { resume(); }, matches);
+  EXPECT_NO_THROW(RunDirectory::open(path_).load());
+}
+
+TEST_F(OtherRun, SummaryIsRefused) {
+  replace_by_other(RunFiles::summary);
+  EXPECT_THAT([&] { RunDirectory::open(path_).num_threads(); },
+              throws_naming<InputError>((path_ / RunFiles::summary).string(), run_id_, other_id_));
+}
+
+TEST_F(OtherRun, WeightsWithoutAnIdAreRefused) {
+  const auto file = path_ / RunFiles::model;
+  auto content = load_safetensors(file);
+  content.metadata.erase(kRunId);
+  save_safetensors(file, content);
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
+              throws_naming<InputError>(file.string(), run_id_));
+}
+
+TEST_F(RunDirectoryTest, ADamagedSummaryIsRefusedByItsName) {
+  train_for(4);
+  finish();
+  const auto path = path_ / RunFiles::summary;
+  auto changed = read_bytes(path);
+  changed.replace(changed.find("\"steps\": 4"), 10, "\"steps\": 5");
+  for (const auto& damaged :
+       {std::string(), std::string("[]"), std::string("{\"threads\": "), changed}) {
+    replace_file(path, damaged);
+    EXPECT_THAT([&] { RunDirectory::open(path_).num_threads(); },
+                throws_naming<InputError>(path.string()))
+        << damaged;
+    EXPECT_THAT([&] { RunDirectory::open(path_).is_finished(result_.state); },
+                throws_naming<InputError>(path.string()))
+        << damaged;
+  }
+}
+
 TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {
   train_for(4);
   auto wider = recipe_;
   wider.stack().embed_dim = 32;
-  const auto run = path_.string();
-  RunDirectory::create(run + "-wider", run_content(wider, *task_), false);
-  for (const auto* name : {RunFiles::recipe, RunFiles::data}) {
-    replace_file(path_ / name, read_bytes(fs::path(run + "-wider") / name));
-  }
+  const auto content = run_content(wider, *task_);
+  auto record = read_record(path_ / RunFiles::data);
+  record.fixed = content.record.fixed;
+  replace_file(path_ / RunFiles::data, to_json(record));
+  replace_file(path_ / RunFiles::recipe, content.recipe);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
               throws<InputError>("model.safetensors: the state dict does not match"));
   RunDirectory::open(path_).checkpoint_sink()->save(*checkpoint_);

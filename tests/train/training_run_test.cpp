@@ -9,6 +9,7 @@
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 #include "train/fastest_num_threads.h"
+#include "train/run_record.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -32,8 +33,11 @@ class TrainingRunTest : public testing::Test {
     return TrainingRun::resume(directory_ / name, make_objective(make_net()), config,
                                {.values = {{"channels", channels}}});
   }
+  /// Returns the bytes of the best weights without the id of the run, which differs in each run.
   std::string weights_of(const std::string& name) {
-    return read_bytes(directory_ / name / RunFiles::model);
+    auto bytes = read_bytes(directory_ / name / RunFiles::model);
+    const auto run_id = read_record(directory_ / name / RunFiles::data).run_id;
+    return bytes.erase(bytes.find(run_id), run_id.size());
   }
 
   TemporaryDirectory directory_;

@@ -19,18 +19,20 @@ struct LoadedCheckpoint {
 
 /// Stores the two latest checkpoints of a run on disk. Each is a folder (`step-000000400`). The
 /// folder contains the fields `weights`, `state` and `best` of the `Checkpoint` as safetensors
-/// files, the field `trainer_state` as a JSON file, and a manifest with the size and CRC-32C of
-/// each of these files. A checkpoint is written to a temporary folder, synced, and renamed, so a
-/// crash does not damage the previous checkpoint. If the best weights have not changed since the
-/// previous checkpoint, best.safetensors is a hard link to the file in the previous checkpoint.
+/// files, the field `trainer_state` as a JSON file, and a manifest with the id of the run and with
+/// the size and CRC-32C of each of these files. A checkpoint is written to a temporary folder,
+/// synced, and renamed, so a crash does not damage the previous checkpoint. If the best weights
+/// have not changed since the previous checkpoint, best.safetensors is a hard link to the file in
+/// the previous checkpoint.
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.checkpoint());
 ///     if (auto loaded = store.load_latest()) trainer.restore(loaded->checkpoint);
 class ATTEND_API CheckpointStore {
  public:
-  /// Sets the directory; it is created by the first `save`.
-  explicit CheckpointStore(std::filesystem::path directory);
+  /// Sets the directory; it is created by the first `save`. `run_id`: identity of the run, which
+  /// the checkpoints contain.
+  explicit CheckpointStore(std::filesystem::path directory, std::string run_id = {});
 
   /// Saves a checkpoint. Then keeps only this checkpoint and the latest checkpoint of an earlier
   /// step, and removes all others. Checkpoints of later steps are also removed. They exist if they
@@ -40,20 +42,22 @@ class ATTEND_API CheckpointStore {
   void save(const Checkpoint& checkpoint);
 
   /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws
-  /// InputError with all errors if every checkpoint is damaged.
+  /// InputError with all errors if every checkpoint is damaged. Also throws InputError if a
+  /// checkpoint contains another `run_id`; such a checkpoint is never skipped.
   std::optional<LoadedCheckpoint> load_latest() const;
 
   /// Returns the folder of the newest checkpoint, which may be damaged. Returns an empty path if
   /// there is no checkpoint.
   std::filesystem::path latest() const;
-  /// Returns the step of the newest checkpoint; std::nullopt if there is none.
-  std::optional<int64_t> latest_step() const;
 
   /// True if `folder` is the folder of a checkpoint.
   static bool is_checkpoint(const std::filesystem::path& folder);
+  /// Returns the `run_id` of a checkpoint. Throws InputError if the manifest is missing or damaged.
+  static std::string run_id_of(const std::filesystem::path& folder);
   /// Reads the state of training from the folder of a checkpoint, without its weights. Throws
-  /// InputError if the file is missing or damaged; the message names the file.
-  static TrainerState read_state(const std::filesystem::path& folder);
+  /// InputError if a file of the checkpoint is missing or damaged, or if the checkpoint contains
+  /// another `run_id`; the message names the file or folder.
+  TrainerState read_state(const std::filesystem::path& folder) const;
 
  private:
   /// The most recently written file of best weights.
@@ -73,6 +77,7 @@ class ATTEND_API CheckpointStore {
                  const std::filesystem::path& file) const;
 
   std::filesystem::path directory_;
+  std::string run_id_;
   WrittenBest written_best_;
 };
 

@@ -29,7 +29,8 @@ struct RunContent;
 /// tokenizer (`Tokenizer::files`) and the files of the embedding projector (`EmbeddingFiles`).
 struct RunFiles {
   static constexpr const char* recipe = "recipe.toml";       ///< all configuration values
-  static constexpr const char* data = "data.json";           ///< values that must be the same
+  static constexpr const char* data = "data.json";           ///< identity of the run,
+                                                             ///< values that must be the same
                                                              ///< when the run is resumed
   static constexpr const char* model = "model.safetensors";  ///< weights with best validation loss
   static constexpr const char* metrics = "metrics.jsonl";    ///< written by `MetricsLog`
@@ -87,7 +88,9 @@ class ATTEND_API RunDirectory {
   /// Throws InputError if `path` has no recipe.toml, if another process writes to the run, or if
   /// the run is finished and has no checkpoints. Also throws InputError if the run was created with
   /// another task, model, optimizer, seed, vocabulary, data or `TrainingRunOptions::values`; the
-  /// message lists each difference. Training values other than optimizer and seed may differ.
+  /// message lists each difference. Training values other than optimizer and seed may differ. Also
+  /// throws InputError if data.json or the tokenizer is damaged, or if model.safetensors belongs to
+  /// another run.
   static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
 
   ~RunDirectory();
@@ -119,25 +122,32 @@ class ATTEND_API RunDirectory {
   /// training values.
   void save_recipe(const std::string& toml) const;
 
+  /// Returns the checkpoints of the run. Throws InputError if data.json is damaged.
+  CheckpointStore checkpoints() const;
   /// Loads the newest checkpoint that is not damaged; std::nullopt if there are no checkpoints.
-  /// Throws InputError if all are damaged.
+  /// Throws InputError if all are damaged, or if a checkpoint belongs to another run.
   std::optional<LoadedCheckpoint> latest_checkpoint() const;
-  /// Copies the run's weights into `module`, which may be on any device. Throws InputError if no
-  /// weights have been saved yet, if the file is damaged, or if the weights do not match the
-  /// module.
+  /// Returns the run's weights by name, on the CPU. Throws InputError if no weights have been saved
+  /// yet, or if model.safetensors (`Weights::best`) or the newest checkpoint (`Weights::last`) is
+  /// damaged or belongs to another run.
+  std::map<std::string, torch::Tensor> state_dict(Weights weights) const;
+  /// Copies the run's weights into `module`, which may be on any device. Throws InputError in the
+  /// same cases as `state_dict`, and if the weights do not match the module.
   void load_weights(ModuleRef module, Weights weights = Weights::best) const;
   /// Loads a run that trains a model of this library; the run may be unfinished. The loaded model
   /// is in eval mode. Does not change LibTorch's random number generators. Throws InputError if a
-  /// file is missing, damaged, or inconsistent with the recipe; the message names the file, or the
-  /// directory if no weights have been saved yet.
+  /// file is missing, damaged, of another run, or inconsistent with the recipe; the message names
+  /// the file, or the directory if no weights have been saved yet.
   Run load(Weights weights = Weights::best) const;
 
   /// Returns a sink that saves checkpoints and best weights in this directory.
   std::unique_ptr<CheckpointSink> checkpoint_sink() const;
 
-  /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown.
+  /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown. Throws
+  /// InputError if summary.json is damaged or belongs to another run.
   int64_t num_threads() const;
-  /// True if summary.json says that the run was finished at step `state.step`.
+  /// True if summary.json says that the run was finished at step `state.step`. Throws InputError as
+  /// `num_threads` does.
   bool is_finished(const TrainerState& state) const;
   /// Writes summary.json and deletes the overwritten run in the folder `replaced`, if there is one.
   /// `task` is the name of the task, empty for a custom module.
