@@ -74,6 +74,11 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
   const auto directory = run.path().string();
   if (weights == Weights::last) {
     if (auto found = run.latest_checkpoint()) {
+      // An older checkpoint is not loaded instead: its weights are not the last ones.
+      if (!found->damaged.empty()) {
+        throw InputError(fmt::format("{}; delete this checkpoint to load the weights of {}",
+                                     fmt::join(found->damaged, "; "), found->path.string()));
+      }
       return {std::move(found->checkpoint.weights), found->path};
     }
     throw InputError(fmt::format("{}: no checkpoint has been saved yet{}", directory,

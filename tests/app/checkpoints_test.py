@@ -12,6 +12,7 @@ import struct
 import time
 import unittest
 
+from attend_command import attend, expect_names
 from small_runs import (DEMANDING, RunsTest, checkpoints, crc32c, files_of, read_safetensors, result_of, run_id_of,
                         write_with_checksum)
 
@@ -86,6 +87,18 @@ class Checkpoints(RunsTest):
                 self.assertTrue(resumed.stderr.startswith(warning), resumed.stderr)
                 self.assertIn("from step 20", resumed.stdout)
                 self.same_result(run, self.whole, f"{name} {damage} at {place}, seed {SEED}")
+
+    def test_last_weights_of_a_damaged_checkpoint_are_refused(self):
+        run = self.copy("run")
+        previous, latest = checkpoints(run)
+        (latest / "best.safetensors").write_bytes(b"")
+        for arguments in (["eval", run], ["generate", run, "--prompt", "the"],
+                          ["export", run, "-o", self.folder / "model.pt"]):
+            result = attend(*arguments, "--weights", "last")
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+            expect_names(self, result.stderr, latest / "best.safetensors", previous)
+        shutil.rmtree(latest)
+        self.assertEqual(attend("eval", run, "--weights", "last").returncode, 0)
 
     def test_all_checkpoints_damaged(self):
         run = self.copy("run")

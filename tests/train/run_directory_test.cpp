@@ -231,6 +231,19 @@ TEST_F(OtherRun, WeightsWithoutAnIdAreRefused) {
               throws_naming<InputError>(file.string(), run_id_));
 }
 
+TEST_F(RunDirectoryTest, LastWeightsOfADamagedCheckpointAreRefused) {
+  train_for(4);
+  checkpoint_->trainer_state.step = 5;
+  RunDirectory::open(path_).checkpoint_sink()->save(*checkpoint_);
+  const auto checkpoints = path_ / RunFiles::checkpoints;
+  const auto file = checkpoints / "step-000000005" / "state.safetensors";
+  replace_file(file, "");
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
+              throws_naming<InputError>(file.string(), (checkpoints / "step-000000004").string()));
+  fs::remove_all(checkpoints / "step-000000005");
+  EXPECT_NO_THROW(RunDirectory::open(path_).load(Weights::last));
+}
+
 TEST_F(RunDirectoryTest, ADamagedSummaryIsRefusedByItsName) {
   train_for(4);
   finish();
