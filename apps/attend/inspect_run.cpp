@@ -80,10 +80,31 @@ void add_custom_config(const train::CustomConfig& custom, InspectReport& report)
   add_overrides(recipe, train::Recipe{}, "defaults of TrainingConfig", report);
 }
 
-/// Adds the identity of the run.
-void add_run_id(const std::string& run_id, InspectReport& report) {
-  report.header += report_line("run_id", printable(run_id));
-  report.json[train::kRunId] = run_id;
+/// Returns the arguments of a command line, separated by spaces. Arguments that contain white space
+/// are quoted.
+std::string command_text(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& argument : command) {
+    const bool plain = !argument.empty() && argument.find_first_of(" \t\n") == argument.npos;
+    const auto shown = printable(argument);
+    text += (text.empty() ? "" : " ") + (plain ? shown : fmt::format("'{}'", shown));
+  }
+  return text;
+}
+
+/// Adds when, by which command and on which machine the run was created.
+void add_provenance(const train::RunRecord& record, InspectReport& report) {
+  const auto& provenance = record.provenance;
+  report.header += report_line("run_id", printable(record.run_id));
+  report.header += report_line(
+      "created",
+      fmt::format("{} by attend {}", printable(provenance.created), printable(provenance.version)));
+  report.header += report_line("command", command_text(provenance.command));
+  report.header +=
+      report_line("machine", fmt::format("{}, {} CPUs, {}", printable(provenance.cpu),
+                                         provenance.num_cpus, printable(provenance.os)));
+  report.json[train::kRunId] = record.run_id;
+  report.json["provenance"] = train::to_object(provenance);
 }
 
 /// Adds the results of training from summary.json.
@@ -173,7 +194,7 @@ InspectReport inspect_run(const fs::path& directory) {
   InspectReport report;
   report.header = report_line("kind", finished ? "run" : "run (unfinished)");
   report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
-  add_run_id(train::read_record(run.file(train::RunFiles::data)).run_id, report);
+  add_provenance(train::read_record(run.file(train::RunFiles::data)), report);
   if (const auto replaced = directory / train::RunFiles::replaced;
       train::RunDirectory::exists(replaced)) {
     report.header += report_line("replaced", printable(replaced.string()));

@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/train/recipe.h"
 #include "attend/train/task.h"
+#include "train/provenance.h"
 
 #include <map>
 #include <string>
@@ -10,10 +11,11 @@
 
 namespace attend::train {
 
-/// Identity of a run, and the values that must be the same when it is resumed; saved as
-/// data.json. `RunDirectory::create` sets the fields `run_id` and `files`.
+/// Identity and origin of a run, and the values that must be the same when it is resumed; saved as
+/// data.json. `RunDirectory::create` sets the fields `run_id`, `provenance` and `files`.
 struct RunRecord {
   std::string run_id = {};     ///< 128 random bits as 32 hex digits; also in all files with weights
+  Provenance provenance = {};  ///< when and how the run was created
   std::string data_checksum;   ///< `Task::data_checksum`
   std::vector<std::string> classes;          ///< class names of a classifier
   std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key

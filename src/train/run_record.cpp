@@ -27,6 +27,15 @@ std::string random_id() {
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
 }
 
+Provenance provenance_from(const Json& json) {
+  return {.created = json.at("created"),
+          .version = json.at("version"),
+          .command = json.at("command"),
+          .os = json.at("os"),
+          .cpu = json.at("cpu"),
+          .num_cpus = json.at("num_cpus")};
+}
+
 /// True if a value must be the same when a run is resumed. The path `text` may differ, since the
 /// text file may have moved. Of the training options, only the optimizer and the seed must be the
 /// same.
@@ -91,14 +100,22 @@ std::string run_id_in(const Json& json) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+Json to_object(const Provenance& provenance) {
+  return {{"created", provenance.created}, {"version", provenance.version},
+          {"command", provenance.command}, {"os", provenance.os},
+          {"cpu", provenance.cpu},         {"num_cpus", provenance.num_cpus}};
+}
+
 RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files) {
   record.run_id = random_id();
+  record.provenance = current_provenance();
   for (const auto& [name, text] : files) record.files[name] = checksum_text(crc32c(text));
   return record;
 }
 
 std::string to_json(const RunRecord& record) {
   return to_text_with_checksum({{kRunId, record.run_id},
+                                {"provenance", to_object(record.provenance)},
                                 {"checksum", record.data_checksum},
                                 {"classes", record.classes},
                                 {"fixed", record.fixed},
@@ -110,6 +127,7 @@ RunRecord read_record(const std::filesystem::path& path) {
   try {
     const auto json = parse_with_checksum(text);
     return {.run_id = json.at(kRunId),
+            .provenance = provenance_from(json.at("provenance")),
             .data_checksum = json.at("checksum"),
             .classes = json.at("classes"),
             .fixed = json.at("fixed"),

@@ -31,8 +31,11 @@ inline constexpr const char* kRunId = "run_id";
 std::string run_id_in(const nlohmann::ordered_json& json);
 
 /// Returns `record` for a new run whose tokenizer has the files `files`, as text by name: with a
-/// random `run_id`, and with `files`.
+/// random `run_id`, and with `provenance` and `files`.
 RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files);
+
+/// Returns a JSON object with the fields of `provenance`.
+ATTEND_API nlohmann::ordered_json to_object(const Provenance& provenance);
 
 /// Returns the text of data.json.
 ATTEND_API std::string to_json(const RunRecord& record);

@@ -5,6 +5,7 @@ compared with PyTorch's count for the exported model.
 """
 
 import json
+import os
 import shutil
 import struct
 import unittest
@@ -186,6 +187,22 @@ class Runs(InspectTest):
         file.write_bytes(file.read_bytes()[:-1])
         message = self.refuses(["inspect", run])
         expect_names(self, message, file)
+
+    def test_provenance(self):
+        text = self.inspect(self.run_directory)
+        found = self.inspect_json(self.run_directory)
+        provenance = found["provenance"]
+        self.assertEqual(provenance["command"],
+                         ["attend", "train", "--out", str(self.run_directory), *MODEL])
+        version = self.succeeds("--version").stdout.split()[1]
+        self.assertEqual(provenance["version"], version)
+        self.assertRegex(provenance["created"], r"^20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertGreater(provenance["num_cpus"], 0)
+        expect_names(self, text, found["run_id"], provenance["created"], version, f"--out {self.run_directory}",
+                     provenance["cpu"], provenance["os"])
+        self.assertNotIn(os.uname().nodename, [*provenance["command"], provenance["os"], provenance["cpu"]])
+        checkpoint = self.inspect_json(checkpoints(self.run_directory)[-1])
+        self.assertEqual(checkpoint["run_id"], found["run_id"])
 
     def test_files_of_another_run(self):
         other = self.folder / "another"

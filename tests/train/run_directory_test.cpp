@@ -10,8 +10,10 @@
 #include "train/run_record.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 
 namespace attend::train {
 namespace {
@@ -260,6 +262,20 @@ TEST_F(RunDirectoryTest, ADamagedSummaryIsRefusedByItsName) {
                 throws_naming<InputError>(path.string()))
         << damaged;
   }
+}
+
+TEST_F(RunDirectoryTest, RecordsItsProvenance) {
+  const auto provenance = read_record(path_ / RunFiles::data).provenance;
+  EXPECT_THAT(provenance.created, testing::MatchesRegex("20..-..-..T..:..:..Z"));
+  EXPECT_THAT(provenance.version, testing::MatchesRegex("[0-9]+\\.[0-9]+\\.[0-9]+"));
+  ASSERT_FALSE(provenance.command.empty());
+  EXPECT_EQ(provenance.command[0], "attend_tests");
+  EXPECT_THAT(provenance.os, testing::StartsWith("Linux "));
+  EXPECT_GE(provenance.num_cpus, 1);
+  std::array<char, 256> host{};
+  ASSERT_EQ(::gethostname(host.data(), host.size() - 1), 0);
+  if (const std::string name = host.data(); name.size() > 3)
+    EXPECT_THAT(read_bytes(path_ / RunFiles::data), testing::Not(testing::HasSubstr(name)));
 }
 
 TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {

@@ -29,7 +29,7 @@ struct RunContent;
 /// tokenizer (`Tokenizer::files`) and the files of the embedding projector (`EmbeddingFiles`).
 struct RunFiles {
   static constexpr const char* recipe = "recipe.toml";       ///< all configuration values
-  static constexpr const char* data = "data.json";           ///< identity of the run,
+  static constexpr const char* data = "data.json";           ///< identity and origin of the run,
                                                              ///< values that must be the same
                                                              ///< when the run is resumed
   static constexpr const char* model = "model.safetensors";  ///< weights with best validation loss
