@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/input_error.h"
 #include "train/run_content.h"
 
@@ -18,21 +19,21 @@ inline constexpr const char* kCustomKind = "custom";
 
 /// Returns the values that must be the same when a run is resumed: the kind of the model, with the
 /// key `kind`, and some values of the recipe, with their keys.
-std::map<std::string, std::string> fixed_values(const Recipe& recipe);
+ATTEND_API std::map<std::string, std::string> fixed_values(const Recipe& recipe);
 
 /// True if `fixed` belongs to a run of a custom module.
-bool is_custom_kind(const std::map<std::string, std::string>& fixed);
+ATTEND_API bool is_custom_kind(const std::map<std::string, std::string>& fixed);
 
 /// Key of the run's id in data.json, in summary.json, in the manifests of checkpoints, and in the
 /// metadata of model.safetensors.
 inline constexpr const char* kRunId = "run_id";
 
 /// Returns the value of `kRunId` in a JSON object; empty if it is missing or not a string.
-std::string run_id_in(const nlohmann::ordered_json& json);
+ATTEND_API std::string run_id_in(const nlohmann::ordered_json& json);
 
 /// Returns `record` for a new run whose tokenizer has the files `files`, as text by name: with a
 /// random `run_id`, and with `provenance` and `files`.
-RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files);
+ATTEND_API RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files);
 
 /// Returns a JSON object with the fields of `provenance`.
 ATTEND_API nlohmann::ordered_json to_object(const Provenance& provenance);
@@ -47,33 +48,34 @@ ATTEND_API RunRecord read_record(const std::filesystem::path& path);
 ATTEND_API nlohmann::ordered_json read_summary(const std::filesystem::path& directory);
 
 /// Thrown for a file or folder of another run.
-class OtherRunError : public InputError {
+class ATTEND_API OtherRunError : public InputError {
  public:
   using InputError::InputError;
 };
 
 /// Throws OtherRunError if `found`, the run_id in `path`, differs from `expected`, the run_id in
 /// data.json. An empty `found` means that `path` contains no run_id.
-void check_run_id(const std::filesystem::path& path, const std::string& found,
-                  const std::string& expected);
+ATTEND_API void check_run_id(const std::filesystem::path& path, const std::string& found,
+                             const std::string& expected);
 
 /// Throws InputError with the name of the file if a file of the tokenizer differs from its checksum
 /// in `record`.
-void check_tokenizer_files(const std::filesystem::path& directory, const RunRecord& record);
+ATTEND_API void check_tokenizer_files(const std::filesystem::path& directory,
+                                      const RunRecord& record);
 
 /// Throws InputError with the differences if `differences` is not empty.
-void throw_if_different(const std::filesystem::path& directory,
-                        const std::vector<std::string>& differences);
+ATTEND_API void throw_if_different(const std::filesystem::path& directory,
+                                   const std::vector<std::string>& differences);
 
 /// Throws InputError with the differences if the run in `directory` was created with values other
 /// than `fixed`. Also throws InputError if data.json or a file of the tokenizer is damaged.
-void check_values(const std::filesystem::path& directory,
-                  const std::map<std::string, std::string>& fixed);
+ATTEND_API void check_values(const std::filesystem::path& directory,
+                             const std::map<std::string, std::string>& fixed);
 
 /// Returns a line for each value that differs between the resumed run (`run`) and the current
 /// configuration (`now`). A value that one of them does not have is compared as an empty string.
-std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
-std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
-                                        const std::map<std::string, std::string>& now);
+ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
+ATTEND_API std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
+                                                   const std::map<std::string, std::string>& now);
 
 }  // namespace attend::train
