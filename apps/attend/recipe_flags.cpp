@@ -5,9 +5,9 @@
 #include "attend/train/task.h"
 #include "choice.h"
 #include "io/utf8.h"
+#include "nearest_name.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
-#include "train/recipe_fields.h"
 #include "train/recipe_file.h"
 
 #include <CLI/Validators.hpp>
@@ -15,7 +15,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 #include <sstream>
+#include <string_view>
 
 namespace attend::app {
 namespace {
@@ -37,9 +39,14 @@ std::string default_of(const RecipeField& field) {
   return fmt::format(" [{}{}]", values.front(), differ ? ", depends on the task" : "");
 }
 
-/// Returns a pointer to the field in the first recipe of `kinds` whose model has the field. The
+/// Returns a pointer to the field in a recipe of the first task whose model has the field. The
 /// caller uses only the type of the pointer.
-train::FieldRef type_of(const RecipeField& field, std::vector<Recipe>& kinds) {
+train::FieldRef type_of(const RecipeField& field) {
+  static auto kinds = [] {
+    std::vector<Recipe> defaults;
+    for (const auto& task : train::tasks()) defaults.push_back(task.defaults);
+    return defaults;
+  }();
   train::FieldRef ref;
   for (auto& recipe : kinds) {
     if (std::holds_alternative<std::monostate>(ref)) ref = field.ref(recipe);
@@ -84,14 +91,67 @@ std::string type_of_text(const RecipeField& field) {
   return fmt::format("{}", fmt::join(names, "|"));
 }
 
-using Setters = std::vector<std::function<void(Recipe&)>>;
+/// Parses the text of a value of a field. `name`: flag or key, for messages.
+struct ParseValue {
+  const RecipeField& field;
+  const std::string& name;
+  const std::string& text;
 
-/// Adds the flag of a field to a command. When the flag is parsed, a function that sets the value
-/// in a recipe is added to `given`.
+  Setting operator()(std::monostate) const {
+    throw std::logic_error(std::string("no kind of model has the option ") + field.key);
+  }
+
+  template <typename T>
+  Setting operator()(T*) const {
+    return setting<T>(parse<T>());
+  }
+
+  /// Returns a setting for a value that is parsed.
+  template <typename T>
+  Setting setting(const T& value) const {
+    return {field, name, [ref = field.ref, flag = field.flag(), value](Recipe& recipe) {
+              const auto target = ref(recipe);
+              const auto* found = std::get_if<T*>(&target);
+              if (found == nullptr) {
+                throw InputError(
+                    fmt::format("a {} has no option {}", train::model_kind(recipe.model), flag));
+              }
+              **found = value;
+            }};
+  }
+
+ private:
+  template <typename T>
+  T parse() const {
+    if constexpr (std::is_same_v<T, bool>) {
+      if (text == "on" || text == "true") return true;
+      if (text == "off" || text == "false") return false;
+      throw CLI::ValidationError(name, fmt::format("expected on or off, found '{}'", text));
+    } else if constexpr (std::is_enum_v<T>) {
+      return parse_choice<T>(name, text);
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      const std::string_view zero = field.zero;
+      const auto value = parse_number<T>(name, text, zero);
+      if (value == T{} && !zero.empty() && text != zero) {
+        throw CLI::ValidationError(
+            name, fmt::format("expected a positive number or {}, found '{}'", zero, text));
+      }
+      return value;
+    } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+      return parse_list(name, text);
+    } else {
+      if (text.empty()) throw CLI::ValidationError(name, "must not be empty");
+      check_utf8(text, name);  // a recipe is a TOML file, which contains only UTF-8
+      return text;
+    }
+  }
+};
+
+/// Adds the flag of a field to a command. When the flag is parsed, its setting is added to `given`.
 struct AddFlag {
   CLI::App& command;
   const RecipeField& field;
-  Setters& given;
+  std::vector<Setting>& given;
 
   CLI::Option* operator()(std::monostate) const {
     throw std::logic_error(std::string("no kind of model has the option ") + field.key);
@@ -100,49 +160,32 @@ struct AddFlag {
   template <typename T>
   CLI::Option* operator()(T*) const {
     const auto flag = field.flag();
-    const auto help = help_of(field);
-    const auto set = [&given = given, ref = field.ref, flag](const T& value) {
-      given.push_back([=](Recipe& recipe) {
-        const auto target = ref(recipe);
-        if (const auto* found = std::get_if<T*>(&target)) {
-          **found = value;
-        } else {
-          throw InputError(
-              fmt::format("a {} has no option {}", train::model_kind(recipe.model), flag));
-        }
-      });
-    };
     if constexpr (std::is_same_v<T, bool>) {
       const auto name = fmt::format("{},!--no-{}", flag, flag.substr(2));
-      return command
-          .add_flag_function(
-              name, [=](int64_t n) { set(n > 0); }, help)
-          ->disable_flag_override();
-    } else if constexpr (std::is_enum_v<T>) {
-      const auto parse = [=](const std::string& text) { set(parse_choice<T>(flag, text)); };
-      return command.add_option_function<std::string>(flag, parse, help)->type_name(choices<T>());
-    } else if constexpr (std::is_arithmetic_v<T>) {
-      const auto parse = [=, zero = std::string_view(field.zero)](const std::string& text) {
-        const auto value = parse_number<T>(flag, text, zero);
-        if (value == T{} && !zero.empty() && text != zero) {
-          throw CLI::ValidationError(
-              flag, fmt::format("expected a positive number or {}, found '{}'", zero, text));
-        }
-        set(value);
+      const auto take = [&given = given, &field = field, flag](int64_t n) {
+        given.push_back(ParseValue{field, flag, ""}.setting(n > 0));
       };
-      return command.add_option_function<std::string>(flag, parse, help)
-          ->type_name(type_of_number<T>(field));
-    } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
-      const auto parse = [=](const std::string& text) { set(parse_list(flag, text)); };
-      return command.add_option_function<std::string>(flag, parse, help)->type_name(field.unit);
+      return command.add_flag_function(name, take, help_of(field))->disable_flag_override();
     } else {
-      const auto take = [=](const std::string& text) {
-        if (text.empty()) throw CLI::ValidationError(flag, "must not be empty");
-        check_utf8(text, flag);  // a recipe is a TOML file, which contains only UTF-8
-        set(text);
+      const auto take = [&given = given, &field = field, flag](const std::string& text) {
+        given.push_back(parse_setting(field, flag, text));
       };
-      return command.add_option_function<std::string>(flag, take, help)
-          ->type_name(type_of_text(field));
+      return command.add_option_function<std::string>(flag, take, help_of(field))
+          ->type_name(type_name<T>());
+    }
+  }
+
+ private:
+  template <typename T>
+  std::string type_name() const {
+    if constexpr (std::is_enum_v<T>) {
+      return choices<T>();
+    } else if constexpr (std::is_arithmetic_v<T>) {
+      return type_of_number<T>(field);
+    } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+      return field.unit;
+    } else {
+      return type_of_text(field);
     }
   }
 };
@@ -209,13 +252,58 @@ auto suggesting_text_flag(const std::filesystem::path& file, const Function& fun
 
 }  // namespace
 
-RecipeFlags::RecipeFlags(CLI::App& command) : command_(command) {
-  std::vector<Recipe> kinds;
-  for (const auto& task : train::tasks()) kinds.push_back(task.defaults);
+const RecipeField& find_field(const std::string& option, const std::string& name) {
+  const bool has_table = name.find('.') != std::string::npos;
+  std::vector<std::string> names;
   for (const auto& field : train::recipe_fields()) {
-    auto& setters = std::string_view(field.section).empty() ? task_ : given_;
-    std::visit(AddFlag{command, field, setters}, type_of(field, kinds))->group(field.group);
+    const bool in_table = has_table && *field.section != '\0';
+    names.push_back(in_table ? fmt::format("{}.{}", field.section, field.key) : field.key);
+    if (names.back() == name) return field;
   }
+  throw CLI::ValidationError(option,
+                             fmt::format("unknown key '{}'{}", name, did_you_mean(name, names)));
+}
+
+std::pair<std::string, std::string> split_assignment(const std::string& option,
+                                                     const std::string& text) {
+  const auto at = text.find('=');
+  if (at == std::string::npos)
+    throw CLI::ValidationError(option, fmt::format("expected KEY=VALUE, found '{}'", text));
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+Setting parse_setting(const RecipeField& field, const std::string& name, const std::string& text) {
+  return std::visit(ParseValue{field, name, text}, type_of(field));
+}
+
+RecipeFlags::RecipeFlags(CLI::App& command) {
+  for (const auto& field : train::recipe_fields())
+    std::visit(AddFlag{command, field, given_}, type_of(field))->group(field.group);
+  const auto set = [this](const std::vector<std::string>& assignments) {
+    for (const auto& each : assignments) {
+      const auto [key, value] = split_assignment("--set", each);
+      given_.push_back(parse_setting(find_field("--set", key), "--set " + key, value));
+    }
+  };
+  command
+      .add_option_function<std::vector<std::string>>(
+          "--set", set,
+          "value for a key of the recipe, such as lr=0.001 or training.lr=0.001; may be repeated "
+          "[none]")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE")
+      ->group("Task");
+}
+
+RecipeFlags RecipeFlags::with(const std::vector<Setting>& more) const {
+  auto flags = *this;
+  flags.given_.insert(flags.given_.end(), more.begin(), more.end());
+  return flags;
+}
+
+bool RecipeFlags::has(const std::string& flag) const {
+  return std::any_of(given_.begin(), given_.end(),
+                     [&](const Setting& each) { return each.field.get().flag() == flag; });
 }
 
 Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
@@ -226,7 +314,9 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
     wanted = suggesting_text_flag(file, [&] { return train::read_task_of_recipe(file, wanted); });
   }
   const auto task_of_file = wanted.task;
-  for (const auto& set : task_) set(wanted);
+  for (const auto& each : given_) {
+    if (std::string_view(each.field.get().section).empty()) each.set(wanted);
+  }
   if (wanted.task.empty() && train::has_table_extension(wanted.text)) {
     throw InputError(
         fmt::format("{}: found a table; pass --task labelled-lines to predict the labels of its "
@@ -254,9 +344,16 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
 }
 
 Recipe RecipeFlags::over(Recipe base) const {
-  for (const auto* setters : {&task_, &given_}) {
-    for (const auto& set : *setters) set(base);
+  std::map<std::string_view, std::string> names;  // by key
+  for (const auto& each : given_) {
+    const auto* key = each.field.get().key;
+    const auto [found, is_new] = names.emplace(key, each.name);
+    if (!is_new) {
+      throw InputError(fmt::format("{} and {} both set {}: remove one of them from the command",
+                                   found->second, each.name, key));
+    }
   }
+  for (const auto& each : given_) each.set(base);
   train::check_recipe(base);
   check_effects(base, *this);
   return base;

@@ -1,38 +1,60 @@
 #pragma once
 
 #include "attend/train/recipe.h"
+#include "train/recipe_fields.h"
 
 #include <CLI/App.hpp>
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attend::app {
 
-/// Flags for the values of a recipe. The flags are applied after parsing, since the recipe that
-/// they change is known only then.
+/// A value that the command line gives for a field of a recipe.
+struct Setting {
+  std::reference_wrapper<const train::RecipeField> field;
+  std::string name;                         ///< for messages: "--lr", or "--set lr"
+  std::function<void(train::Recipe&)> set;  ///< sets the value in a recipe
+};
+
+/// Returns the field with the key `name`, for example lr or training.lr. Throws
+/// CLI::ValidationError with `option` if no field has this key.
+const train::RecipeField& find_field(const std::string& option, const std::string& name);
+
+/// Splits the text KEY=VALUE at the first "=". Throws CLI::ValidationError with `option` if there
+/// is none.
+std::pair<std::string, std::string> split_assignment(const std::string& option,
+                                                     const std::string& text);
+
+/// Parses a value as the flag of `field` does; a boolean is "on" or "off". Throws
+/// CLI::ValidationError with `name` for an invalid value.
+Setting parse_setting(const train::RecipeField& field, const std::string& name,
+                      const std::string& text);
+
+/// Flags for the values of a recipe, and --set. They are applied after parsing, since the recipe
+/// that they change is known only then.
 class RecipeFlags {
  public:
   /// Adds a flag for each value of a recipe. Parsing `command` writes to *this, so *this must not
   /// be moved or destroyed before `command` is parsed.
   explicit RecipeFlags(CLI::App& command);
 
+  /// Returns these flags and further settings, which are applied last.
+  RecipeFlags with(const std::vector<Setting>& more) const;
+
   /// Returns the recipe `name_or_path` with the flags applied. Values not set in the recipe file
   /// or by flags are the task's defaults. If `name_or_path` is empty, applies the flags to the
   /// task's defaults.
   train::Recipe resolve(const std::string& name_or_path) const;
-  /// Returns `base` with the flags applied.
+  /// Returns `base` with the flags applied. Throws InputError if two flags set the same value.
   train::Recipe over(train::Recipe base) const;
-  /// Returns true if `flag` was given, for example --lr.
-  bool has(const std::string& flag) const { return command_.count(flag) > 0; }
+  /// Returns true if the value of `flag`, for example --lr, was given by the flag or by --set.
+  bool has(const std::string& flag) const;
 
  private:
-  using Setters = std::vector<std::function<void(train::Recipe&)>>;
-
-  const CLI::App& command_;
-  Setters task_;   // task and text, which determine the kind of model
-  Setters given_;  // all other flags
+  std::vector<Setting> given_;
 };
 
 }  // namespace attend::app
