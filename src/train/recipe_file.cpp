@@ -177,10 +177,36 @@ void insert_field(const RecipeField& field, const Recipe& recipe, toml::table& t
   std::visit(insert, field_value(field, recipe));
 }
 
+/// Returns the shortest TOML float that reads back to the same number: "0.1", "1.0", "1e-05".
+/// toml++ would print 17 digits.
+std::string to_text(double number) {
+  const auto text = fmt::format("{}", number);
+  return text.find_first_of(".en") == text.npos ? text + ".0" : text;  // "1" would be an integer
+}
+
+/// Returns the lines of a table, without its tables.
+std::string lines_of(const toml::table& table) {
+  std::ostringstream lines;
+  for (const auto& [key, node] : table) {
+    if (const auto* number = node.as_floating_point()) {
+      lines << key.str() << " = " << to_text(number->get()) << "\n";
+    } else if (!node.is_table()) {
+      toml::table line;
+      line.insert(key, node);
+      lines << line << "\n";
+    }
+  }
+  return lines.str();
+}
+
 std::string to_text(const toml::table& table) {
-  std::ostringstream text;
-  text << table << "\n";
-  return text.str();
+  auto text = lines_of(table);
+  for (const auto& [key, node] : table) {
+    if (!node.is_table()) continue;
+    text += fmt::format("{}[{}]\n{}", text.empty() ? "" : "\n", std::string_view(key.str()),
+                        lines_of(*node.as_table()));
+  }
+  return text;
 }
 
 /// Changes the recipe's kind of model to the kind in the file, if the file contains a kind. Keeps

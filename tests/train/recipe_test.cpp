@@ -54,6 +54,17 @@ TEST_F(RecipeFile, RoundTripsOtherValuesThanDefaults) {
   EXPECT_EQ(again.training.seed, recipe.training.seed);
 }
 
+TEST_F(RecipeFile, NumbersAreTheShortestThatReadBackToTheSameNumber) {
+  Recipe recipe;
+  for (const auto& [number, line] :
+       {std::pair(0.1, "lr = 0.1\n"), std::pair(1.0, "lr = 1.0\n"), std::pair(1e-9, "lr = 1e-09\n"),
+        std::pair(0.1 + 0.2, "lr = 0.30000000000000004\n")}) {
+    recipe.training.lr = number;
+    EXPECT_THAT(to_toml(recipe), HasSubstr(line));
+    EXPECT_EQ(read(to_toml(recipe)).training.lr, number);
+  }
+}
+
 /// Changes every value of the recipe's model.
 void change_all(Recipe& recipe) {
   for (const auto& field : recipe_fields()) {
