@@ -3,6 +3,7 @@
 #include "attend/train/task_objective.h"
 #include "commands.h"
 #include "evaluation_text.h"
+#include "number_option.h"
 #include "overrides.h"
 #include "run_option.h"
 
@@ -19,6 +20,7 @@ namespace {
 struct EvalArguments {
   RunOption run;
   std::string file;
+  int64_t max_text_bytes = train::DataConfig{}.max_text_bytes;
   bool json = false;
 };
 
@@ -83,6 +85,7 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
 
 void run_eval(const EvalArguments& arguments) {
   auto run = arguments.run.load();
+  run.recipe.data.max_text_bytes = arguments.max_text_bytes;
   const auto result =
       train::evaluate(run.model, evaluation_batches(arguments, run), run.recipe.training.precision);
   if (arguments.json) return print_json(arguments, run, result);
@@ -107,6 +110,8 @@ void add_eval_command(CLI::App& app) {
           "file", arguments->file,
           "text or table to evaluate on; the whole file is used [the run's validation data]")
       ->type_name("FILE");
+  add_number(*command, "--max-text-bytes", arguments->max_text_bytes, kPositive,
+             "maximum size of each file of texts", "BYTES");
   arguments->run.add_device_to(*command);
   command
       ->add_flag(

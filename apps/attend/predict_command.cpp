@@ -4,15 +4,16 @@
 #include "io/files.h"
 #include "io/utf8.h"
 #include "number_option.h"
+#include "prompt.h"
 #include "run_option.h"
 #include "terminal.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <fstream>
 #include <iostream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,7 @@ struct PredictArguments {
   std::vector<std::string> texts;
   std::string file;
   int64_t top = 1;  ///< number of classes per text; 0 = all
+  int64_t max_text_bytes = kMaxPromptBytes;
   bool json = false;
 };
 
@@ -51,9 +53,11 @@ class Predictor {
 
   void print_lines(std::istream& input, const std::string& source) {
     std::string line;
-    for (int64_t number = 1; std::getline(input, line); ++number) {
+    for (int64_t number = 1;; ++number) {
+      const auto place = fmt::format("{}:{}", source, number);
+      if (!read_line(input, line, place, text_limit(arguments_.max_text_bytes))) return;
       if (line.ends_with('\r')) line.pop_back();
-      print(line, fmt::format("{}:{}", source, number));
+      print(line, place);
     }
   }
 
@@ -102,7 +106,7 @@ void run_predict(const PredictArguments& arguments) {
     for (const auto& text : arguments.texts)
       predictor.print(text, fmt::format("'{}'", printable(text)));
   } else if (!arguments.file.empty() && arguments.file != "-") {
-    std::istringstream lines(read_bytes(arguments.file));
+    auto lines = open_to_read(arguments.file);
     predictor.print_lines(lines, arguments.file);
   } else if (arguments.file.empty() && input_is_terminal()) {
     throw InputError("no text: expected TEXT, --file FILE or lines on standard input");
@@ -143,6 +147,8 @@ void add_predict_command(CLI::App& app) {
                    "file with one text per line; - = standard input [standard input]")
       ->type_name("FILE")
       ->excludes(texts);
+  add_number(*command, "--max-text-bytes", arguments->max_text_bytes, kPositive,
+             "maximum size of a line of --file or standard input", "BYTES");
   arguments->run.add_device_to(*command);
   add_number(*command, "--top", arguments->top, kNotNegative,
              "number of classes to print per text, most probable first; 0 = all", "CLASSES")

@@ -2,17 +2,17 @@
 
 #include "attend/input_error.h"
 #include "io/files.h"
+#include "number_option.h"
 #include "terminal.h"
 
 #include <iostream>
-#include <iterator>
 
 namespace attend::app {
 namespace {
 
-Prompt read_standard_input() {
-  return {"standard input",
-          {std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>()}};
+Prompt read_standard_input(SizeLimit limit) {
+  constexpr const char* kSource = "standard input";
+  return {kSource, read_all(std::cin, kSource, limit)};
 }
 
 }  // namespace
@@ -29,19 +29,23 @@ void PromptOptions::add_to(CLI::App& command) {
       "file with the prompt; a final newline belongs to the prompt; - = standard "
       "input [standard input]");
   file_->type_name("FILE")->group("Prompt")->excludes(text_);
+  add_number(command, "--max-text-bytes", max_bytes_, kPositive,
+             "maximum size of the prompt in --prompt-file or standard input", "BYTES")
+      ->group("Prompt");
 }
 
 Prompt PromptOptions::read() const {
   if (text_->count() > 0) return {"--prompt", text_->results().front()};
+  const auto limit = text_limit(max_bytes_);
   if (file_->count() == 0) {
     if (input_is_terminal()) {
       throw InputError(
           "no prompt: expected --prompt TEXT, --prompt-file FILE or text on standard input");
     }
-    return read_standard_input();
+    return read_standard_input(limit);
   }
   const auto& file = file_->results().front();
-  return file == "-" ? read_standard_input() : Prompt{file, read_bytes(file)};
+  return file == "-" ? read_standard_input(limit) : Prompt{file, read_bytes(file, limit)};
 }
 
 }  // namespace attend::app

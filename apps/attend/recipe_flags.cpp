@@ -6,6 +6,7 @@
 #include "choice.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
+#include "number_option.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
 #include "train/recipe_file.h"
@@ -197,6 +198,10 @@ struct Dependency {
   const char* requirement;  ///< flags with which the value has an effect
 };
 
+bool reads_file(const Recipe& recipe) {
+  return train::find_task(recipe.task).reads_file();
+}
+
 constexpr Dependency kDependencies[]{
     {"--min-lr-ratio",
      [](const Recipe& r) { return r.training.schedule != train::ScheduleKind::constant; },
@@ -209,8 +214,8 @@ constexpr Dependency kDependencies[]{
      "--optimizer muon"},
     {"--router-aux-loss-coef", [](const Recipe& r) { return r.stack().num_experts > 0; },
      "--num-experts"},
-    {"--tokenizer", [](const Recipe& r) { return train::find_task(r.task).reads_file(); },
-     "--text"},
+    {"--tokenizer", reads_file, "--text"},
+    {"--max-text-bytes", reads_file, "--text"},
     {"--vocab-size",
      [](const Recipe& r) {
        return r.data.tokenizer == TokenizerKind::word || r.data.tokenizer == TokenizerKind::subword;
@@ -276,7 +281,7 @@ Setting parse_setting(const RecipeField& field, const std::string& name, const s
   return std::visit(ParseValue{field, name, text}, type_of(field));
 }
 
-RecipeFlags::RecipeFlags(CLI::App& command) {
+RecipeFlags::RecipeFlags(CLI::App& command) : command_(&command) {
   for (const auto& field : train::recipe_fields())
     std::visit(AddFlag{command, field, given_}, type_of(field))->group(field.group);
   const auto set = [this](const std::vector<std::string>& assignments) {
@@ -293,6 +298,9 @@ RecipeFlags::RecipeFlags(CLI::App& command) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE")
       ->group("Task");
+  add_number(command, "--max-text-bytes", max_text_bytes_, kPositive,
+             "maximum size of each file of texts", "BYTES")
+      ->group("Data");
 }
 
 RecipeFlags RecipeFlags::with(const std::vector<Setting>& more) const {
@@ -302,7 +310,8 @@ RecipeFlags RecipeFlags::with(const std::vector<Setting>& more) const {
 }
 
 bool RecipeFlags::has(const std::string& flag) const {
-  return std::any_of(given_.begin(), given_.end(),
+  return command_->count(flag) > 0 ||
+         std::any_of(given_.begin(), given_.end(),
                      [&](const Setting& each) { return each.field.get().flag() == flag; });
 }
 
@@ -354,6 +363,7 @@ Recipe RecipeFlags::over(Recipe base) const {
     }
   }
   for (const auto& each : given_) each.set(base);
+  base.data.max_text_bytes = max_text_bytes_;
   train::check_recipe(base);
   check_effects(base, *this);
   return base;

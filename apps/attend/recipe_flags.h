@@ -37,8 +37,8 @@ Setting parse_setting(const train::RecipeField& field, const std::string& name,
 /// that they change is known only then.
 class RecipeFlags {
  public:
-  /// Adds a flag for each value of a recipe. Parsing `command` writes to *this, so *this must not
-  /// be moved or destroyed before `command` is parsed.
+  /// Adds a flag for each value of a recipe, and --max-text-bytes. Parsing `command` writes to
+  /// *this, so *this must not be moved or destroyed before `command` is parsed.
   explicit RecipeFlags(CLI::App& command);
 
   /// Returns these flags and further settings, which are applied last.
@@ -54,7 +54,9 @@ class RecipeFlags {
   bool has(const std::string& flag) const;
 
  private:
+  const CLI::App* command_;
   std::vector<Setting> given_;
+  int64_t max_text_bytes_ = train::DataConfig{}.max_text_bytes;
 };
 
 }  // namespace attend::app

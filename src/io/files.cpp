@@ -20,16 +20,31 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// Throws InputError if `path` does not exist, is a directory, or cannot be opened.
-std::ifstream open_to_read(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::exists(path, ignored)) throw InputError(fmt::format("{}: no such file", path.string()));
-  if (fs::is_directory(path, ignored)) {
-    throw InputError(fmt::format("{}: expected a file, found a directory", path.string()));
+[[noreturn]] void throw_too_large(const std::string& source, const std::string& found,
+                                  SizeLimit limit) {
+  const std::string_view flag = limit.flag;
+  throw InputError(fmt::format("{}: found {} bytes, expected at most {}{}", source, found,
+                               limit.bytes,
+                               flag.empty() ? "" : fmt::format("; pass a larger {}", flag)));
+}
+
+/// Appends `piece` to `text`. Throws InputError if `text` becomes larger than `limit`.
+void append(std::string& text, std::string_view piece, const std::string& source, SizeLimit limit) {
+  if (piece.size() > limit.bytes - text.size()) {
+    throw_too_large(source, fmt::format("more than {}", limit.bytes), limit);
   }
-  std::ifstream file(path, std::ios::binary);
-  if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
-  return file;
+  text += piece;
+}
+
+/// Calls `use` with each chunk of a stream.
+void read_in_pieces(std::istream& input, const std::string& source,
+                    const std::function<void(std::string_view)>& use) {
+  std::string piece(std::size_t{1} << 20, '\0');
+  do {
+    input.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    use(std::string_view(piece).substr(0, static_cast<std::size_t>(input.gcount())));
+  } while (input);
+  if (!input.eof()) throw InputError(fmt::format("{}: cannot be read", source));
 }
 
 /// Creates an empty temporary file in the folder of `path` and returns the path of the new file. If
@@ -52,23 +67,49 @@ fs::path make_temporary(const fs::path& path) {
 
 }  // namespace
 
-void read_in_pieces(const fs::path& path, const std::function<void(std::string_view)>& use) {
-  auto file = open_to_read(path);
-  std::string piece(std::size_t{1} << 20, '\0');
-  do {
-    file.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    use(std::string_view(piece).substr(0, static_cast<std::size_t>(file.gcount())));
-  } while (file);
-  if (!file.eof()) throw InputError(fmt::format("{}: cannot be read", path.string()));
+std::ifstream open_to_read(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) throw InputError(fmt::format("{}: no such file", path.string()));
+  if (fs::is_directory(path, ignored)) {
+    throw InputError(fmt::format("{}: expected a file, found a directory", path.string()));
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
+  return file;
 }
 
-std::string read_bytes(const fs::path& path) {
+void read_in_pieces(const fs::path& path, const std::function<void(std::string_view)>& use) {
+  auto file = open_to_read(path);
+  read_in_pieces(file, path.string(), use);
+}
+
+std::string read_bytes(const fs::path& path, SizeLimit limit) {
   std::string content;
   std::error_code unknown_size;
   const auto size = fs::file_size(path, unknown_size);
-  if (!unknown_size) content.reserve(size);
-  read_in_pieces(path, [&](std::string_view piece) { content += piece; });
+  if (!unknown_size) {
+    if (size > limit.bytes) throw_too_large(path.string(), fmt::format("{}", size), limit);
+    content.reserve(size);
+  }
+  read_in_pieces(path,
+                 [&](std::string_view piece) { append(content, piece, path.string(), limit); });
   return content;
+}
+
+std::string read_all(std::istream& input, const std::string& source, SizeLimit limit) {
+  std::string content;
+  read_in_pieces(input, source,
+                 [&](std::string_view piece) { append(content, piece, source, limit); });
+  return content;
+}
+
+bool read_line(std::istream& input, std::string& line, const std::string& source, SizeLimit limit) {
+  line.clear();
+  for (char c = 0; input.get(c);) {
+    if (c == '\n') return true;
+    append(line, {&c, 1}, source, limit);
+  }
+  return !line.empty();
 }
 
 std::string read_start(const fs::path& path, std::size_t bytes) {
@@ -93,9 +134,9 @@ void check_is_regular(const fs::path& path) {
   }
 }
 
-std::string read_text(const fs::path& path) {
+std::string read_text(const fs::path& path, SizeLimit limit) {
   check_is_regular(path);
-  auto text = read_bytes(path);
+  auto text = read_bytes(path, limit);
   if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
   text.erase(0, text.size() - without_byte_order_mark(text, path.string()).size());
   const auto invalid = utf8::find_invalid(text.begin(), text.end());

@@ -3,12 +3,25 @@
 #include "attend/api.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <iosfwd>
 #include <string>
 #include <string_view>
 
 namespace attend {
+
+/// Maximum size of an input that is read into memory, since an endless input would fill the memory.
+struct SizeLimit {
+  std::size_t bytes = SIZE_MAX;
+  const char* flag = "";  ///< flag that raises the limit; empty if there is none
+};
+
+/// Limit of the size of a text, which the flag --max-text-bytes sets.
+inline SizeLimit text_limit(int64_t max_bytes) {
+  return {static_cast<std::size_t>(max_bytes), "--max-text-bytes"};
+}
 
 /// Throws InputError unless `path` is a regular file, so that a device without an end or a pipe
 /// without a writer does not block the program.
@@ -16,13 +29,28 @@ ATTEND_API void check_is_regular(const std::filesystem::path& path);
 
 /// Returns the content of a UTF-8 text file, without a byte order mark. Throws InputError if the
 /// file does not exist, is not a regular file, is empty, is not valid UTF-8, or contains NUL. For
-/// invalid UTF-8 and NUL, the message names offset, line and column of the byte.
+/// invalid UTF-8 and NUL, the message names offset, line and column of the byte. Also throws
+/// InputError if the file is larger than `limit`; the message names sizes and flag.
 ///
 ///     auto text = read_text("corpus.txt");
-ATTEND_API std::string read_text(const std::filesystem::path& path);
+ATTEND_API std::string read_text(const std::filesystem::path& path, SizeLimit limit = {});
 
-/// Returns the content of a file. Throws InputError if the file does not exist or cannot be read.
-ATTEND_API std::string read_bytes(const std::filesystem::path& path);
+/// Returns the content of a file. Throws InputError if the file does not exist, cannot be read, or
+/// is larger than `limit`.
+ATTEND_API std::string read_bytes(const std::filesystem::path& path, SizeLimit limit = {});
+
+/// Returns the rest of a stream. Throws InputError if it is larger than `limit`. `source` is the
+/// beginning of the message, e.g. a file name.
+ATTEND_API std::string read_all(std::istream& input, const std::string& source, SizeLimit limit);
+
+/// Reads the next line of a stream, without the line break. Returns false at the end of the stream.
+/// Throws InputError if the line is larger than `limit`. `source` is the beginning of the message.
+ATTEND_API bool read_line(std::istream& input, std::string& line, const std::string& source,
+                          SizeLimit limit);
+
+/// Opens a file for reading. Throws InputError if the file does not exist, is a directory, or
+/// cannot be opened.
+ATTEND_API std::ifstream open_to_read(const std::filesystem::path& path);
 
 /// Reads a file, which may have any size, in chunks. Calls `use` with each chunk, in the order of
 /// the file. The last chunk may be empty. Throws InputError if the file does not exist or cannot be

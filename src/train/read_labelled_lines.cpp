@@ -215,10 +215,11 @@ bool has_table_extension(const fs::path& path) {
   return path.extension() == ".csv" || path.extension() == ".tsv";
 }
 
-LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& columns) {
+LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& columns,
+                                  int64_t max_bytes) {
   Collector collector(columns);
   check_is_regular(path);
-  const auto bytes = read_bytes(path);
+  const auto bytes = read_bytes(path, text_limit(max_bytes));
   const auto content = without_byte_order_mark(bytes, path.string());
   TableReader reader(path, content, [&](const Fields& row, const std::string& place) {
     collector.use(row, place);

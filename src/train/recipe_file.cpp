@@ -22,6 +22,7 @@ namespace {
 constexpr const char* kKindKey = "model.kind";
 constexpr const char* kCard = "expected";  // table of `RecipeCard`
 constexpr const char* kValues = "values";  // table of `CustomConfig::values`
+constexpr SizeLimit kLimit{std::size_t{16} << 20};
 constexpr std::array kTables{"data", "model", "training", kCard};
 constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "val_accuracy"};
 
@@ -126,7 +127,7 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
 toml::table parse_toml(const std::filesystem::path& path) {
   const auto file = path.string();
   try {
-    return toml::parse(read_text(path), file);
+    return toml::parse(read_text(path, kLimit), file);
   } catch (const toml::parse_error& error) {
     std::ostringstream where;
     where << error.source().begin;

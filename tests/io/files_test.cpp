@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <sstream>
 #include <thread>
 
 namespace attend {
@@ -49,6 +50,44 @@ TEST(Files, ReadTextNamesThePlaceOfAnInvalidByteOrNul) {
   EXPECT_THAT(read, throws_naming<InputError>("text", "0xE9", "offset 8", "line 2, column 2"));
   replace_file(directory / "text", std::string("one\ntw\0o", 8));
   EXPECT_THAT(read, throws_naming<InputError>("text", "NUL", "offset 6", "line 2, column 3"));
+}
+
+TEST(Files, ReadersRejectMoreBytesThanTheLimit) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "text";
+  replace_file(path, "four");
+  const SizeLimit three{3, "--flag"};
+  for (const SizeLimit limit : {SizeLimit{4}, SizeLimit{}}) {
+    EXPECT_EQ(read_text(path, limit), "four");
+    EXPECT_EQ(read_bytes(path, limit), "four");
+    std::istringstream stream("four");
+    EXPECT_EQ(read_all(stream, "stream", limit), "four");
+  }
+  EXPECT_THAT([&] { read_text(path, three); },
+              throws_naming<InputError>("text", "4", "3", "--flag"));
+  EXPECT_THAT([&] { read_bytes(path, three); },
+              throws_naming<InputError>("text", "4", "3", "--flag"));
+  std::istringstream stream("four");
+  EXPECT_THAT([&] { read_all(stream, "stream", three); },
+              throws_naming<InputError>("stream", "3", "--flag"));
+  EXPECT_THAT([&] { read_bytes("/dev/zero", three); },
+              throws_naming<InputError>("/dev/zero", "3", "--flag"));
+}
+
+TEST(Files, ReadLineRejectsLongerLinesThanTheLimit) {
+  std::istringstream stream("one\n\ntwo\nfour");
+  const SizeLimit three{3, "--flag"};
+  std::string line;
+  for (const char* expected : {"one", "", "two"}) {
+    EXPECT_TRUE(read_line(stream, line, "stream", three));
+    EXPECT_EQ(line, expected);
+  }
+  EXPECT_THAT([&] { read_line(stream, line, "stream", three); },
+              throws_naming<InputError>("stream", "3", "--flag"));
+  std::istringstream unfinished("end");
+  EXPECT_TRUE(read_line(unfinished, line, "stream", three));
+  EXPECT_EQ(line, "end");
+  EXPECT_FALSE(read_line(unfinished, line, "stream", three));
 }
 
 TEST(Files, ReadTextRejectsDevicesAndPipesWithoutReadingThem) {

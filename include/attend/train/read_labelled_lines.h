@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -11,9 +12,9 @@ namespace attend::train {
 
 /// Texts with class labels.
 struct LabelledLines {
-  std::vector<std::string> texts;    ///< one per row
-  std::vector<int64_t> labels;       ///< class of each text, as an index into `classes`
-  std::vector<std::string> classes;  ///< distinct labels, sorted
+  std::vector<std::string> texts;     ///< one per row
+  std::vector<int64_t> labels;        ///< class of each text, as an index into `classes`
+  std::vector<std::string> classes;   ///< distinct labels, sorted
 };
 
 /// Names of the two columns that `read_labelled_lines` reads.
@@ -33,11 +34,13 @@ struct LabelledColumns {
 /// or does not have exactly one column of texts and one column of labels. Also throws InputError
 /// for a row with a misplaced or unterminated quote, an empty text or label, or more or fewer
 /// fields than the first line. The message names the file and, for an error in a line, the line.
+/// Also throws InputError if the file has more than `max_bytes` bytes.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";
-ATTEND_API LabelledLines read_labelled_lines(const std::filesystem::path& path,
-                                             const LabelledColumns& columns = {});
+ATTEND_API LabelledLines
+read_labelled_lines(const std::filesystem::path& path, const LabelledColumns& columns = {},
+                    int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
 /// True if the extension of the file is one that `read_labelled_lines` reads.
 ATTEND_API bool has_table_extension(const std::filesystem::path& path);

@@ -50,6 +50,8 @@ struct DataConfig {
   std::string label_column = "label";               ///< table: name of the column of labels
   TruncationSide truncate = TruncationSide::right;  ///< table: side from which tokens of texts
                                                     ///< longer than max_seq_len are removed
+  int64_t max_text_bytes = int64_t{1} << 30;  ///< maximum size of each file that a task reads, in
+                                              ///< bytes; not a key of recipe files
 };
 
 /// The config of a model of any kind. In a recipe file, the key `model.kind` selects the kind.

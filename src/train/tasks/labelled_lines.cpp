@@ -34,7 +34,8 @@ Batch rows_of(const std::vector<Example>& examples, const Recipe& recipe,
 }
 
 LabelledLines read_table(const std::filesystem::path& path, const DataConfig& data) {
-  return read_labelled_lines(path, {.text = data.text_column, .label = data.label_column});
+  return read_labelled_lines(path, {.text = data.text_column, .label = data.label_column},
+                             data.max_text_bytes);
 }
 
 /// Returns the most frequent classes and the number of texts of each.

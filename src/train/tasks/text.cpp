@@ -13,7 +13,7 @@ std::string read_text_of(const Recipe& recipe) {
   if (recipe.text.empty())
     throw InputError(
         "the task 'text' needs a file: set the key 'text' of the recipe or pass --text FILE");
-  return read_text(recipe.text);
+  return read_text(recipe.text, text_limit(recipe.data.max_text_bytes));
 }
 
 /// Returns the first complete, non-empty line after the first newline of a text. Skips the part
@@ -160,7 +160,7 @@ class TextTask : public Task {
 std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Recipe& recipe,
                                    const Tokenizer& tokenizer, const std::vector<std::string>&,
                                    int64_t size) {
-  const auto text = read_text(path);
+  const auto text = read_text(path, text_limit(recipe.data.max_text_bytes));
   return with_source(path.string(), [&] {
     return text_windows(encode_text(tokenizer, text), recipe.max_seq_len(), size);
   });

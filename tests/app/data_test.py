@@ -1,0 +1,87 @@
+"""Files of texts: limits of their size.
+
+Run by CTest with ATTEND set to the built command; requires only Python 3.
+"""
+
+import json
+import os
+import subprocess
+import unittest
+
+from attend_command import ATTEND, CommandTest, expect_names
+
+TINY = ("--embed-dim", 16, "--num-layers", 1, "--max-seq-len", 8, "--max-steps", 2)
+
+
+class DataTest(CommandTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.text = cls.write("text.txt", "abcd efgh\n" * 40)
+        cls.table = cls.write("table.csv", "text,label\nab,x\nba,y\nabba,x\n")
+
+    def refuses_with(self, arguments, *names, **options):
+        expect_names(self, self.refuses(arguments, **options), *names)
+
+    def measure(self, *arguments):
+        return json.loads(self.succeeds("eval", *arguments, "--json").stdout)
+
+
+class Limits(DataTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.model = cls.folder / "model"
+        cls.lines = cls.folder / "lines"
+        cls().succeeds("train", "--text", cls.text, "--out", cls.model, *TINY)
+        cls().succeeds("train", "--task", "labelled-lines", "--text", cls.table, "--out", cls.lines, *TINY)
+
+    def test_are_named_with_the_flag(self):
+        for arguments in (["train", "--text", self.text], ["lr-find", "--text", self.text],
+                          ["train", "--resume", self.model, "--max-steps", 3], ["eval", self.model],
+                          ["eval", self.model, self.text]):
+            with self.subTest(arguments):
+                self.refuses_with([*arguments, "--max-text-bytes", 399], self.text, 400, 399, "--max-text-bytes",
+                                  cwd=self.folder)
+
+    def test_allow_texts_of_this_size(self):
+        self.assertEqual(self.measure(self.model, self.text, "--max-text-bytes", 400)["val_targets"], 399)
+        prompt = self.write("prompt.txt", "abcd")
+        self.succeeds("generate", self.model, "--prompt-file", prompt, "--max-text-bytes", 4, "--max-new-tokens", 1)
+        self.succeeds("predict", self.lines, "--max-text-bytes", 2, given="ab\nba\n")
+
+    def test_need_a_text(self):
+        self.refuses_with(["train", "--task", "sort", "--max-text-bytes", 10], "--max-text-bytes", "--text")
+
+    def test_end_endless_prompts_and_lines(self):
+        for arguments in (["generate", self.model, "--prompt-file", "/dev/zero"],
+                          ["predict", self.lines, "--file", "/dev/zero"]):
+            with self.subTest(arguments):
+                self.refuses_with(arguments, "/dev/zero", 2**24, "--max-text-bytes")
+        for arguments in (["generate", self.model], ["predict", self.lines]):
+            with self.subTest(arguments), open("/dev/zero", "rb") as endless:
+                result = subprocess.run([ATTEND, *arguments], stdin=endless, capture_output=True, text=True,
+                                        timeout=60)
+                self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+                expect_names(self, result.stderr, "standard input", 2**24, "--max-text-bytes")
+
+    def test_devices_are_refused_as_texts_and_recipes(self):
+        for arguments in (["train", "--text", "/dev/zero"], ["train", "/dev/zero"], ["eval", self.model, "/dev/zero"]):
+            with self.subTest(arguments):
+                self.refuses_with(arguments, "/dev/zero", cwd=self.folder)
+
+    def test_of_recipes_are_fixed(self):
+        recipe = self.folder / "large.toml"
+        with open(recipe, "wb") as file:
+            os.truncate(file.fileno(), 2**24 + 1)
+        self.refuses_with(["train", recipe], recipe, 2**24 + 1, 2**24)
+
+    def test_of_texts_are_1_gib(self):
+        text = self.folder / "large.txt"
+        with open(text, "wb") as file:
+            os.truncate(file.fileno(), 2**30 + 1)
+        self.refuses_with(["train", "--text", text], text, 2**30 + 1, 2**30, "--max-text-bytes", cwd=self.folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
