@@ -216,6 +216,9 @@ constexpr Dependency kDependencies[]{
      "--num-experts"},
     {"--tokenizer", reads_file, "--text"},
     {"--max-text-bytes", reads_file, "--text"},
+    {"--unknown",
+     [](const Recipe& r) { return reads_file(r) && r.data.tokenizer == TokenizerKind::character; },
+     "--text and --tokenizer character"},
     {"--vocab-size",
      [](const Recipe& r) {
        return r.data.tokenizer == TokenizerKind::word || r.data.tokenizer == TokenizerKind::subword;

@@ -48,10 +48,10 @@ std::unique_ptr<Tokenizer> load_subwords(const fs::path& file) {
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
-                                          int64_t max_size) {
+                                          int64_t max_size, UnknownCharacters unknown) {
   switch (kind) {
     case TokenizerKind::character:
-      return std::make_unique<Vocabulary>(Vocabulary::of_characters(text));
+      return std::make_unique<Vocabulary>(Vocabulary::of_characters(text, unknown));
     case TokenizerKind::byte:
       return std::make_unique<ByteTokenizer>();
     case TokenizerKind::word:

@@ -68,12 +68,13 @@ Vocabulary::Vocabulary(TokenizerKind kind, std::vector<std::string> tokens)
   }
 }
 
-Vocabulary Vocabulary::of_characters(std::string_view text) {
+Vocabulary Vocabulary::of_characters(std::string_view text, UnknownCharacters unknown) {
   check_utf8(text);
   constexpr uint32_t kCodePoints = 0x110000;
   std::vector<bool> seen(kCodePoints);
   for (auto at = text.begin(); at != text.end();) seen[utf8::unchecked::next(at)] = true;
   std::vector<std::string> tokens;
+  if (unknown == UnknownCharacters::replace) tokens.push_back(kUnknown);
   for (uint32_t code = 0; code < kCodePoints; ++code) {
     if (seen[code]) utf8::append(code, std::back_inserter(tokens.emplace_back()));
   }
@@ -135,7 +136,7 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
   const bool words = kind_ == TokenizerKind::word;
   const auto line_breaks = knows(kLineBreak) ? LineBreaks::are_tokens : LineBreaks::are_white_space;
   const auto pieces = words ? split_words(text, line_breaks) : split_characters(text);
-  const bool has_unknown = words && knows(kUnknown);
+  const bool has_unknown = knows(kUnknown);
   std::vector<int64_t> ids;
   ids.reserve(pieces.size());
   for (const auto& piece : pieces) {
@@ -149,9 +150,10 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
     if (found == ids_.end() && !has_unknown) {
       const auto offset = static_cast<std::size_t>(piece.data() - text.data());
       throw InputError(fmt::format(
-          "unknown {} '{}' at {}: not among the {} tokens of the vocabulary; a model "
-          "trained with --tokenizer byte has no unknown tokens",
-          to_string(kind_), printable(token), line_and_column(text, offset), tokens_.size()));
+          "unknown {0} '{1}' at {2}: not among the {3} tokens of the vocabulary; a model trained "
+          "with {4} or --tokenizer byte accepts any {0}",
+          to_string(kind_), printable(token), line_and_column(text, offset), tokens_.size(),
+          words ? "a positive --vocab-size" : "--unknown replace"));
     }
     ids.push_back(found == ids_.end() ? id(kUnknown) : found->second);
   }

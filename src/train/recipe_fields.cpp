@@ -95,6 +95,10 @@ const std::vector<RecipeField>& recipe_fields() {
       {"data", "vocab_size", "TOKENS", "Data",
        "vocabulary size: maximum number of words (0 = no limit), or number of subwords", 0, 1000000,
        data_field<&DataConfig::vocab_size>},
+      {"data", "unknown", "", "Data",
+       "character tokenizer: refuse characters that are not in the vocabulary, or replace them by "
+       "the token <unk>",
+       0, 0, data_field<&DataConfig::unknown>},
       {"data", "text_column", "NAME", "Data", "table: name of the column of texts", 0, 0,
        data_field<&DataConfig::text_column>},
       {"data", "label_column", "NAME", "Data", "table: name of the column of labels", 0, 0,

@@ -14,7 +14,7 @@ using FieldRef =
     std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
                  PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*, QKNormKind*,
                  BranchScale*, Initialization*, Pooling*, Precision*, OnNonFinite*, OptimizerKind*,
-                 ScheduleKind*, TokenizerKind*, TruncationSide*>;
+                 ScheduleKind*, TokenizerKind*, UnknownCharacters*, TruncationSide*>;
 
 /// A value as written in recipe files. An enum is written by name. The number 0 is written as
 /// `RecipeField::zero` if `zero` is not empty. The value is monostate if the recipe's kind of model

@@ -71,7 +71,7 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string
                                                std::shared_ptr<const Tokenizer> trained) {
   const auto& data = recipe.data;
   if (trained != nullptr && data.tokenizer == TokenizerKind::subword) return trained;
-  return make_tokenizer(data.tokenizer, text, data.vocab_size);
+  return make_tokenizer(data.tokenizer, text, data.vocab_size, data.unknown);
 }
 
 void check_max_seq_len(const Recipe& recipe, int64_t longest) {

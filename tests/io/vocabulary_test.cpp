@@ -50,6 +50,17 @@ TEST(Vocabulary, ErrorsNameTheUnknownToken) {
               ThrowsMessage<InputError>(HasSubstr("offset 1")));
 }
 
+TEST(Vocabulary, UnknownCharactersAreReplacedByTheUnknownToken) {
+  const auto replacing = Vocabulary::of_characters("ab", UnknownCharacters::replace);
+  const auto again = Vocabulary::from_json(replacing.to_json());
+  for (const auto& vocabulary : {replacing, again}) {
+    EXPECT_THAT(vocabulary.encode("aßb"), ElementsAre(1, 0, 2));
+    EXPECT_EQ(vocabulary.decode({1, 0, 2}), "a<unk>b");
+  }
+  EXPECT_THAT([] { Vocabulary::of_characters("ab").encode("aß"); },
+              throws_naming<InputError>("'ß'", "--unknown replace", "--tokenizer byte"));
+}
+
 TEST(Vocabulary, DuplicateOrNoTokensThrow) {
   EXPECT_THAT(
       [] {

@@ -29,6 +29,18 @@ struct EnumNames<TokenizerKind> {
   static constexpr std::array<std::string_view, 4> names{"character", "byte", "word", "subword"};
 };
 
+/// Encoding of a character that is not in the vocabulary of a character tokenizer.
+enum class UnknownCharacters {
+  error,    ///< InputError
+  replace,  ///< the token "<unk>"
+};
+
+/// Names of `UnknownCharacters` in recipes and flags.
+template <>
+struct EnumNames<UnknownCharacters> {
+  static constexpr std::array<std::string_view, 2> names{"error", "replace"};
+};
+
 /// Interface of tokenizers, which map text to token ids in [0, size) and back.
 ///
 ///     tokenizer.decode(tokenizer.encode("hole")) == "hole";

@@ -10,13 +10,15 @@ namespace attend {
 
 /// Creates a tokenizer for a UTF-8 text. `max_size` is the maximum vocabulary size of a word
 /// tokenizer (0 = no limit), and the exact vocabulary size of a subword tokenizer. A character
-/// tokenizer ignores `max_size`. A byte tokenizer ignores `text` and `max_size`. Throws InputError
-/// if an argument that the tokenizer uses is invalid: if `text` is not valid UTF-8 or contains no
-/// tokens, or if `max_size` is too small or too large for `text`.
+/// tokenizer ignores `max_size`. A byte tokenizer ignores `text` and `max_size`. Only a character
+/// tokenizer uses `unknown`. Throws InputError if an argument that the tokenizer uses is invalid:
+/// if `text` is not valid UTF-8 or contains no tokens, or if `max_size` is too small or too large
+/// for `text`.
 ///
 ///     auto tokenizer = make_tokenizer(TokenizerKind::subword, text, 1000);
-ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view text,
-                                                     int64_t max_size);
+ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(
+    TokenizerKind kind, std::string_view text, int64_t max_size,
+    UnknownCharacters unknown = UnknownCharacters::error);
 
 /// Loads a tokenizer from a directory that contains the files returned by `Tokenizer::files`.
 /// Throws InputError if a file is missing or invalid. The message names the file.

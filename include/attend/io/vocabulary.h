@@ -14,9 +14,9 @@ namespace attend {
 
 /// Character or word tokenizer with an explicit list of tokens.
 ///
-/// A word vocabulary may contain two special tokens, "\n" and "<unk>". If it contains "\n", line
-/// breaks are encoded as this token. Otherwise, line breaks are whitespace. If it contains "<unk>",
-/// unknown words are encoded as this token. Otherwise, unknown words are errors.
+/// If a vocabulary contains the special token "<unk>", unknown characters or words are encoded as
+/// this token. Otherwise, they are errors. If a word vocabulary contains the special token "\n",
+/// line breaks are encoded as this token. Otherwise, line breaks are whitespace.
 ///
 ///     auto vocabulary = Vocabulary::of_characters("hello");
 ///     vocabulary.decode(vocabulary.encode("hole")) == "hole";
@@ -26,8 +26,10 @@ class ATTEND_API Vocabulary : public Tokenizer {
   /// is not character or word, or if `tokens` is empty or contains duplicates or invalid UTF-8.
   Vocabulary(TokenizerKind kind, std::vector<std::string> tokens);
 
-  /// Returns a vocabulary of the distinct characters of a UTF-8 text, in code point order.
-  static Vocabulary of_characters(std::string_view text);
+  /// Returns a vocabulary of the distinct characters of a UTF-8 text, in code point order. With
+  /// UnknownCharacters::replace, the token "<unk>" precedes the characters.
+  static Vocabulary of_characters(std::string_view text,
+                                  UnknownCharacters unknown = UnknownCharacters::error);
 
   /// Returns a vocabulary of the words of a UTF-8 text. The most frequent words come first. Words
   /// of equal frequency are in code point order. If the text contains line breaks, the token "\n"

@@ -46,6 +46,8 @@ struct DataConfig {
   TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of tasks that read a file
   int64_t vocab_size = 1000;  ///< word tokenizer: maximum number of tokens, 0 = no limit; subword
                               ///< tokenizer: number of tokens
+  UnknownCharacters unknown = UnknownCharacters::error;  ///< character tokenizer: encoding of
+                                                         ///< characters not in the vocabulary
   std::string text_column = "text";                 ///< table: name of the column of texts
   std::string label_column = "label";               ///< table: name of the column of labels
   TruncationSide truncate = TruncationSide::right;  ///< table: side from which tokens of texts

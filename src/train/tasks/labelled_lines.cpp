@@ -152,7 +152,7 @@ TaskInfo labelled_lines_task() {
           "class of each text in a table (.tsv or .csv)",
           LabelledLinesTask::defaults(),
           make<LabelledLinesTask>,
-          {"val_fraction", "tokenizer", "vocab_size", "text_column", "label_column", "truncate"},
+          {"val_fraction", "tokenizer", "vocab_size", "unknown", "text_column", "label_column", "truncate"},
           batches_of_table};
 }
 

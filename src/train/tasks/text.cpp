@@ -173,7 +173,7 @@ TaskInfo text_task() {
           "next character, byte, word or subword of a text file",
           TextTask::defaults(),
           make<TextTask>,
-          {"val_fraction", "tokenizer", "vocab_size"},
+          {"val_fraction", "tokenizer", "vocab_size", "unknown"},
           batches_of_text};
 }
 
