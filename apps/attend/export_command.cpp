@@ -69,7 +69,7 @@ std::map<std::string, std::string> classes_file(const train::Run& run) {
 std::map<std::string, std::string> extra_files(const train::Run& run) {
   auto files = run.tokenizer->files();
   auto recipe = run.recipe;
-  recipe.text.clear();  // a path of this machine
+  for (auto* path : {&recipe.text, &recipe.data.val_text}) path->clear();  // of this machine
   files.emplace(train::RunFiles::recipe, train::to_toml(recipe));
   files.merge(classes_file(run));
   return files;

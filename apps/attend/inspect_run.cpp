@@ -53,7 +53,10 @@ void add_overrides(const train::Recipe& recipe, const train::Recipe& defaults,
 
 void add_config(const train::Recipe& recipe, InspectReport& report) {
   report.header += report_line("task", recipe.task);
-  if (!recipe.text.empty()) report.header += report_line("text", printable(recipe.text));
+  for (const auto& [name, path] :
+       {std::pair("text", recipe.text), std::pair("val_text", recipe.data.val_text)}) {
+    if (!path.empty()) report.header += report_line(name, printable(path));
+  }
   report.header += report_line(
       "model",
       fmt::format("{}, max_seq_len {}", train::model_kind(recipe.model), recipe.max_seq_len()));

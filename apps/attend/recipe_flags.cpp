@@ -236,6 +236,12 @@ void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
         "reach lr",
         training.warmup_steps, training.max_steps));
   }
+  if (flags.has("--val-fraction") && !recipe.data.val_text.empty()) {
+    throw InputError(
+        fmt::format("--val-fraction has no effect beside val_text ({}), which is the validation "
+                    "data: remove --val-fraction or val_text",
+                    recipe.data.val_text));
+  }
   for (const auto& [flag, has_effect, requirement] : kDependencies) {
     if (flags.has(flag) && !has_effect(recipe)) {
       throw InputError(

@@ -246,7 +246,9 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
     return;
   }
   train::set_num_threads(recipe.training.threads);
-  if (!recipe.text.empty()) recipe.text = fs::absolute(recipe.text).string();
+  for (auto* path : {&recipe.text, &recipe.data.val_text}) {
+    if (!path->empty()) *path = fs::absolute(*path).string();
+  }
   std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
   if (arguments.resume.empty() && arguments.out.empty()) claimed.emplace(recipe);
   const auto directory = claimed                    ? claimed->path()

@@ -39,8 +39,8 @@ uint32_t crc32c(std::string_view bytes, uint32_t seed) {
   return ~checksum;
 }
 
-uint32_t crc32c_of_file(const std::filesystem::path& path) {
-  uint32_t checksum = 0;
+uint32_t crc32c_of_file(const std::filesystem::path& path, uint32_t seed) {
+  uint32_t checksum = seed;
   read_in_pieces(path, [&](std::string_view piece) { checksum = crc32c(piece, checksum); });
   return checksum;
 }

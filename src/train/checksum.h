@@ -20,8 +20,9 @@ namespace attend::train {
 ///     crc32c("6789", crc32c("12345")) == 0xE3069283
 ATTEND_API uint32_t crc32c(std::string_view bytes, uint32_t seed = 0);
 
-/// Returns the CRC-32C of a file. Throws InputError if the file cannot be read.
-ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path);
+/// Returns the CRC-32C of a file. Throws InputError if the file cannot be read. `seed` is the
+/// checksum of preceding bytes, such as those of another file.
+ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path, uint32_t seed = 0);
 
 /// Returns a CRC-32C as 8 hex digits.
 ATTEND_API std::string checksum_text(uint32_t checksum);

@@ -96,7 +96,11 @@ void ListedTask::set_examples(const std::vector<Example>& examples, double val_f
     auto& part = parts[i < validation_count];
     part.insert(part.end(), group.begin(), group.end());
   }
-  const auto& [training, validation] = parts;
+  set_examples(parts[0], parts[1]);
+}
+
+void ListedTask::set_examples(const std::vector<Example>& training,
+                              const std::vector<Example>& validation) {
   training_ = rows(training);
   validation_ = rows(validation);
   const auto shown = std::min(validation.size(), kSamples);

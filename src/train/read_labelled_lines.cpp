@@ -51,7 +51,7 @@ Format format_of(const fs::path& path, std::string_view content) {
 class TableReader {
  public:
   TableReader(const fs::path& path, std::string_view content,
-              std::function<void(const Fields&, const std::string&)> use_row)
+              std::function<void(const Fields&, int64_t line)> use_row)
       : path_(path.string()), content_(content), use_row_(std::move(use_row)) {
     const auto format = format_of(path, content);
     csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
@@ -102,7 +102,7 @@ class TableReader {
   // Passes the complete rows to `use_row_`. This function is called only after libcsv has returned,
   // since an exception of `use_row_` must not pass through C code.
   void use_rows() {
-    for (const auto& row : rows_) use_row_(row, place(begin_));
+    for (const auto& row : rows_) use_row_(row, begin_);
     rows_.clear();
   }
 
@@ -120,7 +120,7 @@ class TableReader {
 
   std::string path_;
   std::string_view content_;
-  std::function<void(const Fields&, const std::string&)> use_row_;
+  std::function<void(const Fields&, int64_t line)> use_row_;
   csv_parser parser_{};
   Fields row_;
   std::vector<Fields> rows_;
@@ -140,8 +140,7 @@ std::string lower_case(std::string text) {
 }
 
 /// Returns the index of the column. `flag` is the flag that sets the name.
-std::size_t find_column(Fields header, std::string name, const char* flag,
-                        const std::string& place) {
+std::size_t find_column(Fields header, std::string name, const char* flag) {
   const auto wanted = name;
   const auto columns = fmt::format("{}", fmt::join(header, ", "));
   if (std::find(header.begin(), header.end(), name) == header.end()) {
@@ -151,8 +150,8 @@ std::size_t find_column(Fields header, std::string name, const char* flag,
   const auto found = std::find(header.begin(), header.end(), name);
   if (found == header.end() || std::count(header.begin(), header.end(), name) > 1) {
     throw InputError(
-        fmt::format("{}: expected one column '{}', found columns {}; pass {} NAME for another name",
-                    place, wanted, printable(columns), flag));
+        fmt::format("expected one column '{}', found columns {}; pass {} NAME for another name",
+                    wanted, printable(columns), flag));
   }
   return static_cast<std::size_t>(found - header.begin());
 }
@@ -162,29 +161,31 @@ class Collector {
  public:
   explicit Collector(const LabelledColumns& names) : names_(names) {}
 
-  void use(const Fields& row, const std::string& place) {
+  /// `line`: number of the first line of the row.
+  void use(const Fields& row, int64_t line) {
     if (columns_.count == 0) {
-      columns_ = {row.size(), find_column(row, names_.text, "--text-column", place),
-                  find_column(row, names_.label, "--label-column", place)};
+      columns_ = {row.size(), find_column(row, names_.text, "--text-column"),
+                  find_column(row, names_.label, "--label-column")};
       if (columns_.text == columns_.label) {
         throw InputError(
-            fmt::format("{}: the column '{}' is the column of texts and of labels; pass two "
-                        "different names with --text-column and --label-column",
-                        place, names_.text));
+            fmt::format("the column '{}' is the column of texts and of labels; pass two different "
+                        "names with --text-column and --label-column",
+                        names_.text));
       }
       return;
     }
     if (row.size() != columns_.count) {
-      throw InputError(fmt::format("{}: expected {} fields, as in the first line, found {}", place,
+      throw InputError(fmt::format("expected {} fields, as in the first line, found {}",
                                    columns_.count, row.size()));
     }
     for (const auto column : {columns_.text, columns_.label}) {
       if (!row[column].empty()) continue;
       const auto* name = column == columns_.text ? "text" : "label";
-      throw InputError(fmt::format("{}: the {} is empty", place, name));
+      throw InputError(fmt::format("the {} is empty", name));
     }
     texts_.push_back(row[columns_.text]);
     labels_.push_back(row[columns_.label]);
+    line_numbers_.push_back(line);
   }
 
   LabelledLines finish(const fs::path& path) && {
@@ -194,7 +195,7 @@ class Collector {
       throw InputError(
           fmt::format("{}: expected rows after the column names, found none", path.string()));
     }
-    LabelledLines lines{std::move(texts_), {}, {}};
+    LabelledLines lines{std::move(texts_), {}, {}, std::move(line_numbers_)};
     for (auto& [label, number] : classes) {
       number = static_cast<int64_t>(lines.classes.size());
       lines.classes.push_back(label);
@@ -207,6 +208,7 @@ class Collector {
   LabelledColumns names_;
   Columns columns_{};
   std::vector<std::string> texts_, labels_;
+  std::vector<int64_t> line_numbers_;
 };
 
 }  // namespace
@@ -221,8 +223,8 @@ LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& c
   check_is_regular(path);
   const auto bytes = read_bytes(path, text_limit(max_bytes));
   const auto content = without_byte_order_mark(bytes, path.string());
-  TableReader reader(path, content, [&](const Fields& row, const std::string& place) {
-    collector.use(row, place);
+  TableReader reader(path, content, [&](const Fields& row, int64_t line) {
+    with_source(fmt::format("{}:{}", path.string(), line), [&] { collector.use(row, line); });
   });
   reader.read();
   return std::move(collector).finish(path);

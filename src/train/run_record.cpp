@@ -36,13 +36,14 @@ Provenance provenance_from(const Json& json) {
           .num_cpus = json.at("num_cpus")};
 }
 
-/// True if a value must be the same when a run is resumed. The path `text` may differ, since the
-/// text file may have moved. Of the training options, only the optimizer and the seed must be the
-/// same.
+/// True if a value must be the same when a run is resumed. The paths may differ, since the files
+/// may have moved; the checksum of the data must not. Of the training options, only the optimizer
+/// and the seed must be the same.
 bool is_fixed(const RecipeField& field) {
   const std::string_view section = field.section;
   const std::string_view key = field.key;
-  return section != "training" ? key != "text" : key == "optimizer" || key == "seed";
+  return section != "training" ? key != "text" && key != "val_text"
+                               : key == "optimizer" || key == "seed";
 }
 
 /// Adds a line to `differences` if `run` and `now` differ. `what`: name of the compared value.

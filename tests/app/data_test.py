@@ -1,4 +1,4 @@
-"""Files of texts: limits of their size.
+"""Files of texts: validation files, unknown characters and limits of their size.
 
 Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
@@ -18,6 +18,7 @@ class DataTest(CommandTest):
     def setUpClass(cls):
         super().setUpClass()
         cls.text = cls.write("text.txt", "abcd efgh\n" * 40)
+        cls.validation = cls.write("val.txt", "abcd\nhgfe\n" * 5)
         cls.table = cls.write("table.csv", "text,label\nab,x\nba,y\nabba,x\n")
 
     def refuses_with(self, arguments, *names, **options):
@@ -25,6 +26,52 @@ class DataTest(CommandTest):
 
     def measure(self, *arguments):
         return json.loads(self.succeeds("eval", *arguments, "--json").stdout)
+
+
+class ValidationFile(DataTest):
+    def test_is_the_validation_data_of_the_run(self):
+        run = self.folder / "run"
+        self.succeeds("train", "--text", "text.txt", "--val-text", "val.txt", "--out", run, *TINY, cwd=self.folder)
+        found = self.measure(run)
+        self.assertEqual(found["val_targets"], 49)
+        self.assertNotIn("val_text", found["overrides"])
+        self.assertEqual(self.measure(run, self.validation)["val_loss"], found["val_loss"])
+        self.succeeds("train", "--resume", run, "--max-steps", 3)
+
+    def test_changes_the_checksum_of_the_data(self):
+        run = self.folder / "changed"
+        validation = self.write("changed.txt", "abcd efgh\n" * 5)
+        self.succeeds("train", "--text", self.text, "--val-text", validation, "--out", run, *TINY)
+        self.write("changed.txt", "abcd hgfe\n" * 5)
+        self.refuses_with(["train", "--resume", run, "--max-steps", 3], "checksum")
+
+    def test_of_labelled_lines(self):
+        run = self.folder / "lines"
+        validation = self.write("val.csv", "text,label\nbb,y\n")
+        self.succeeds("train", "--task", "labelled-lines", "--text", self.table, "--val-text", validation, "--out", run,
+                      *TINY)
+        self.assertEqual(self.measure(run)["val_targets"], 1)
+
+    def test_is_refused_beside_a_fraction_and_by_other_tasks(self):
+        files = ["--text", self.text, "--val-text", self.validation]
+        self.refuses_with(["train", *files, "--val-fraction", 0.2], "--val-fraction", self.validation)
+        self.refuses_with(["train", "--task", "sort", "--val-text", self.validation, "--out", self.folder / "sort"],
+                          "sort", "val_text")
+        self.refuses_with(["train", "--text", self.text, "--val-text", self.folder / "none.txt"], "none.txt",
+                          cwd=self.folder)
+
+    def test_unknown_characters_are_errors_or_replaced(self):
+        run = self.folder / "unknown"
+        validation = self.write("unknown.txt", "abcd efgh\nabß\nabcd\n")
+        arguments = ["train", "--text", self.text, "--val-text", validation, "--out", run, *TINY]
+        self.refuses_with(arguments, validation, "'ß'", "line 2, column 3", "--unknown replace")
+        self.succeeds(*arguments, "--unknown", "replace")
+        self.assertEqual(self.measure(run)["val_targets"], 18)
+        self.succeeds("generate", run, "--prompt", "ßäö", "--max-new-tokens", 1)
+
+    def test_unknown_needs_a_character_tokenizer(self):
+        self.refuses_with(["train", "--text", self.text, "--tokenizer", "byte", "--unknown", "replace"], "--unknown",
+                          "--tokenizer character")
 
 
 class Limits(DataTest):

@@ -93,6 +93,39 @@ TEST_F(LabelledLinesErrors, TaskReportsClassesAndTruncatedTexts) {
   EXPECT_GT(shortened, 0);
 }
 
+TEST_F(LabelledLinesErrors, NameTheLineOfAnUnknownCharacterOrClassOfTheValidationTable) {
+  replace_file(directory_ / "table.csv", "text,label\nabc,x\nbca,y\ncab,x\n");
+  const auto validation = directory_ / "val.csv";
+  auto recipe = find_task("labelled-lines").defaults;
+  recipe.text = (directory_ / "table.csv").string();
+  recipe.data.val_text = validation.string();
+  replace_file(validation, "text,label\nabc,x\n\"a\nß\",y\nabc,z\n");
+  const auto place = [&](const char* line) { return validation.string() + ":" + line; };
+  EXPECT_THAT([&] { make_task(recipe); },
+              throws_naming<InputError>(place("3"), "line 2, column 1", "--unknown"));
+  recipe.data.unknown = UnknownCharacters::replace;
+  EXPECT_THAT([&] { make_task(recipe); }, throws_naming<InputError>(place("5"), "'z'", "x, y"));
+  recipe.data.max_text_bytes = 10;
+  EXPECT_THAT([&] { make_task(recipe); },
+              throws_naming<InputError>(recipe.text, "10", "--max-text-bytes"));
+}
+
+TEST_F(LabelledLinesErrors, ValidationTableIsTheValidationData) {
+  replace_file(directory_ / "table.csv", "text,label\nabc,x\nbca,y\ncab,x\n");
+  auto recipe = find_task("labelled-lines").defaults;
+  recipe.text = (directory_ / "table.csv").string();
+  recipe.data.val_text = (directory_ / "val.csv").string();
+  replace_file(recipe.data.val_text, "text,label\ncc,y\nb,y\n");
+  const auto task = make_task(recipe);
+  const auto batch = task->validation_batches(100).at(0);
+  EXPECT_TRUE(batch.targets.equal(torch::tensor({1, 1}, torch::kLong)));
+  Sampler sampler(3);
+  EXPECT_EQ(task->training_batch(100, sampler).key_mask.sum().item<int64_t>(), 300);
+  const auto checksum = task->data_checksum();
+  replace_file(recipe.data.val_text, "text,label\ncc,y\nb,x\n");
+  EXPECT_NE(make_task(recipe)->data_checksum(), checksum);
+}
+
 TEST_F(LabelledLinesErrors, NoRowsThrow) {
   expect_error("text,label\n", "expected rows after the column names, found none");
   expect_error("", "found none");

@@ -2,6 +2,7 @@
 #include "attend/train/task.h"
 #include "io/files.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -86,6 +87,52 @@ TEST_F(TextTask, LongTextsAreEncodedInPiecesWithoutChangingTheTokens) {
     const auto skipped = static_cast<std::ptrdiff_t>(all.size() - seen.size());
     EXPECT_TRUE(std::equal(seen.begin(), seen.end(), all.begin() + skipped)) << to_string(kind);
   }
+}
+
+TEST_F(TextTask, ValidationTextIsTheValidationData) {
+  auto made = recipe(digits(100), 16);
+  made.data.val_text = (directory_ / "val").string();
+  replace_file(made.data.val_text, digits(35));
+  const auto task = make_task(made);
+  int64_t targets = 0;
+  for (const auto& batch : task->validation_batches(4)) targets += batch.targets.numel();
+  EXPECT_EQ(targets, 34);
+  Sampler sampler(3);
+  const auto starts = task->training_batch(2000, sampler).tokens.select(1, 0);
+  EXPECT_EQ(std::get<0>(at::_unique(starts)).size(0), 10);
+  const auto checksum = task->data_checksum();
+  replace_file(made.data.val_text, digits(36));
+  EXPECT_NE(make_task(made)->data_checksum(), checksum);
+  replace_file(made.data.val_text, digits(16));
+  EXPECT_THAT([&] { make_task(made); },
+              throws_naming<InputError>(made.data.val_text, "16", "max_seq_len"));
+}
+
+TEST_F(TextTask, UnknownCharactersOfTheValidationTextAreErrorsOrReplaced) {
+  auto made = recipe(digits(100), 8);
+  made.data.val_text = (directory_ / "val").string();
+  replace_file(made.data.val_text, digits(10) + "234\n123ß");
+  EXPECT_THAT([&] { make_task(made); },
+              throws_naming<InputError>(made.data.val_text, "line 1, column 14", "--unknown"));
+  made.data.unknown = UnknownCharacters::replace;
+  const auto task = make_task(made);
+  EXPECT_EQ(task->tokenizer().size(), 11);
+  const auto unknown = task->tokenizer().encode("ß").at(0);
+  const auto batch = task->validation_batches(100).back();
+  EXPECT_EQ(batch.targets.flatten()[-1].item<int64_t>(), unknown);
+}
+
+TEST_F(TextTask, TextsLargerThanMaxTextBytesThrow) {
+  auto made = recipe(digits(100), 8);
+  made.data.max_text_bytes = 100;
+  EXPECT_NO_THROW(make_task(made));
+  made.data.val_text = (directory_ / "val").string();
+  replace_file(made.data.val_text, digits(101));
+  EXPECT_THAT([&] { make_task(made); },
+              throws_naming<InputError>(made.data.val_text, "101", "100", "--max-text-bytes"));
+  made.data.max_text_bytes = 99;
+  EXPECT_THAT([&] { make_task(made); },
+              throws_naming<InputError>(made.text, "100", "99", "--max-text-bytes"));
 }
 
 TEST_F(TextTask, ChecksumDiffersBetweenTexts) {

@@ -47,6 +47,8 @@ class ATTEND_API ListedTask : public Task {
   /// data; each part gets at least one prompt. The split is random but the same for all seeds.
   /// Throws InputError if there are fewer than two distinct prompts.
   void set_examples(const std::vector<Example>& examples, double val_fraction);
+  /// Sets training and validation data that are not parts of one list.
+  void set_examples(const std::vector<Example>& training, const std::vector<Example>& validation);
   /// Converts examples to a batch; see example_batches.h.
   virtual Batch rows(const std::vector<Example>& examples) const = 0;
 

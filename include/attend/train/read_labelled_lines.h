@@ -15,6 +15,7 @@ struct LabelledLines {
   std::vector<std::string> texts;     ///< one per row
   std::vector<int64_t> labels;        ///< class of each text, as an index into `classes`
   std::vector<std::string> classes;   ///< distinct labels, sorted
+  std::vector<int64_t> line_numbers;  ///< number of the first line of each row, counted from 1
 };
 
 /// Names of the two columns that `read_labelled_lines` reads.

@@ -42,16 +42,19 @@ struct DataConfig {
   int64_t length = 8;         ///< maximum number of symbols in a sequence, such as digits
   int64_t symbols = 10;       ///< number of different symbols; in the task modular-arithmetic, the
                               ///< modulus
-  double val_fraction = 0.1;  ///< fraction of the data used for validation
+  double val_fraction = 0.1;  ///< fraction of the data used for validation; ignored if `val_text`
+                              ///< is not empty
+  std::string val_text;       ///< path of a file of validation data, in the format of
+                              ///< `Recipe::text`; empty = a fraction of `Recipe::text`
   TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of tasks that read a file
   int64_t vocab_size = 1000;  ///< word tokenizer: maximum number of tokens, 0 = no limit; subword
                               ///< tokenizer: number of tokens
   UnknownCharacters unknown = UnknownCharacters::error;  ///< character tokenizer: encoding of
                                                          ///< characters not in the vocabulary
-  std::string text_column = "text";                 ///< table: name of the column of texts
-  std::string label_column = "label";               ///< table: name of the column of labels
-  TruncationSide truncate = TruncationSide::right;  ///< table: side from which tokens of texts
-                                                    ///< longer than max_seq_len are removed
+  std::string text_column = "text";                      ///< table: name of the column of texts
+  std::string label_column = "label";                    ///< table: name of the column of labels
+  TruncationSide truncate = TruncationSide::right;       ///< table: side from which tokens of texts
+                                                         ///< longer than max_seq_len are removed
   int64_t max_text_bytes = int64_t{1} << 30;  ///< maximum size of each file that a task reads, in
                                               ///< bytes; not a key of recipe files
 };

@@ -38,6 +38,30 @@ LabelledLines read_table(const std::filesystem::path& path, const DataConfig& da
                              data.max_text_bytes);
 }
 
+/// Reads a table other than the one from which tokenizer and classes were made. Throws InputError
+/// for a text or a class that the model does not know. The message names the line.
+LabelledLines read_other_table(const std::filesystem::path& path, const DataConfig& data,
+                               const Tokenizer& tokenizer,
+                               const std::vector<std::string>& classes) {
+  auto lines = read_table(path, data);
+  std::vector<int64_t> labels;
+  for (const auto& name : lines.classes) {
+    const auto found = std::find(classes.begin(), classes.end(), name);
+    labels.push_back(found == classes.end() ? -1 : found - classes.begin());
+  }
+  for (std::size_t i = 0; i < lines.texts.size(); ++i) {
+    with_source(fmt::format("{}:{}", path.string(), lines.line_numbers[i]), [&] {
+      tokenizer.encode(lines.texts[i]);
+      const auto label = static_cast<std::size_t>(lines.labels[i]);
+      if (labels[label] >= 0) return;
+      throw InputError(fmt::format("unknown class '{}', expected one of {}",
+                                   printable(lines.classes[label]),
+                                   printable(fmt::format("{}", fmt::join(classes, ", ")))));
+    });
+  }
+  return lines;
+}
+
 /// Returns the most frequent classes and the number of texts of each.
 std::string class_counts(const LabelledLines& lines) {
   constexpr std::size_t kShown = 10;
@@ -81,13 +105,22 @@ class LabelledLinesTask : public ListedTask {
       throw InputError(fmt::format("{}: expected at least two classes, found only '{}'",
                                    recipe.text, classes_.front()));
     }
-    checksum_ = fmt::format("{:08x}", crc32c_of_file(recipe.text));
+    auto checksum = crc32c_of_file(recipe.text);
     std::string all;
     for (const auto& text : lines.texts) all += text + "\n";
     tokenizer_ = tokenizer_for(recipe, all, std::move(tokenizer));
-    with_source(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.val_fraction); });
     notes_.push_back({"classes", class_counts(lines)});
-    note_truncation(lines.texts);
+    auto texts = lines.texts;
+    if (const auto& val_text = recipe.data.val_text; !val_text.empty()) {
+      const auto validation = read_other_table(val_text, recipe.data, *tokenizer_, classes_);
+      checksum = crc32c_of_file(val_text, checksum);
+      set_examples(examples_of(lines), examples_of(validation));
+      texts.insert(texts.end(), validation.texts.begin(), validation.texts.end());
+    } else {
+      with_source(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.val_fraction); });
+    }
+    checksum_ = fmt::format("{:08x}", checksum);
+    note_truncation(texts);
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -139,10 +172,8 @@ class LabelledLinesTask : public ListedTask {
 std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Recipe& recipe,
                                     const Tokenizer& tokenizer,
                                     const std::vector<std::string>& classes, int64_t size) {
-  const auto lines = read_table(path, recipe.data);
-  return with_source(path.string(), [&] {
-    return split_rows(rows_of(examples_of(lines), recipe, tokenizer, classes), size);
-  });
+  const auto lines = read_other_table(path, recipe.data, tokenizer, classes);
+  return split_rows(rows_of(examples_of(lines), recipe, tokenizer, classes), size);
 }
 
 }  // namespace
@@ -152,7 +183,8 @@ TaskInfo labelled_lines_task() {
           "class of each text in a table (.tsv or .csv)",
           LabelledLinesTask::defaults(),
           make<LabelledLinesTask>,
-          {"val_fraction", "tokenizer", "vocab_size", "unknown", "text_column", "label_column", "truncate"},
+          {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown", "text_column",
+           "label_column", "truncate"},
           batches_of_table};
 }
 

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include <tuple>
+
 namespace attend::train {
 namespace {
 
@@ -75,9 +77,10 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   std::vector<Batch> batches;
   for (int64_t begin = 0; begin < predicted;) {
     const int64_t end = begin < whole ? std::min(begin + size * context, whole) : predicted;
-    const auto rows = [&](int64_t shift) {
-      const auto part = tokens.slice(0, begin + shift, end + shift);
-      return part.view({-1, std::min(context, end - begin)}).to(torch::kLong);  // (B, T)
+    const auto part = tokens.slice(0, begin, end + 1).to(torch::kLong);
+    const auto rows = [&](int64_t shift) {  // views, since targets repeat all tokens but one
+      const auto row = part.slice(0, shift, shift + end - begin);
+      return row.view({-1, std::min(context, end - begin)});  // (B, T)
     };
     batches.push_back({rows(0), rows(1)});
     begin = end;
@@ -85,9 +88,19 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// Language modelling of a text file. The last tokens of the file are the validation data, which is
-/// evaluated in non-overlapping windows. Training sequences start at random positions in the rest
-/// of the file. The vocabulary is built from the whole text.
+/// Reads and encodes a text other than the one from which the tokenizer was made. Adds the text to
+/// `checksum`.
+torch::Tensor encode_file(const std::filesystem::path& path, const DataConfig& data,
+                          const Tokenizer& tokenizer, uint32_t& checksum) {
+  const auto text = read_text(path, text_limit(data.max_text_bytes));
+  checksum = crc32c(text, checksum);
+  return with_source(path.string(), [&] { return encode_text(tokenizer, text); });
+}
+
+/// Language modelling of a text file. The validation data is a file of its own or else the last
+/// tokens of the text. It is evaluated in non-overlapping windows. Training sequences start at
+/// random positions in the rest of the text. The vocabulary is built from the whole text, but not
+/// from a validation file.
 class TextTask : public Task {
  public:
   /// Default recipe: four layers of width 128. The model trains on a megabyte of English in minutes
@@ -105,8 +118,9 @@ class TextTask : public Task {
     return recipe;
   }
 
-  /// Reads `recipe.text`. Throws InputError if the file is missing, empty or not UTF-8, or if
-  /// training or validation data have fewer than max_seq_len + 1 tokens.
+  /// Reads `recipe.text` and `recipe.data.val_text`. Throws InputError if a file is missing, empty
+  /// or not UTF-8, if the tokenizer cannot encode the validation text, or if training or validation
+  /// data have fewer than max_seq_len + 1 tokens.
   TextTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
       : TextTask(recipe, read_text_of(recipe), std::move(tokenizer)) {}
 
@@ -128,22 +142,31 @@ class TextTask : public Task {
   TextTask(const Recipe& recipe, const std::string& text,
            std::shared_ptr<const Tokenizer> tokenizer)
       : tokenizer_(tokenizer_for(recipe, text, std::move(tokenizer))),
-        context_(recipe.max_seq_len()),
-        checksum_(fmt::format("{:08x}", crc32c(text))) {
-    const auto tokens = encode_text(*tokenizer_, text);  // (N)
-    const int64_t count = tokens.size(0);
-    const auto validation_count =
-        static_cast<int64_t>(static_cast<double>(count) * recipe.data.val_fraction);
-    training_ = tokens.narrow(0, 0, count - validation_count);
-    validation_ = tokens.narrow(0, count - validation_count, validation_count);
-    for (const auto& [part, name] :
-         {std::pair(training_, "training"), std::pair(validation_, "validation")}) {
+        context_(recipe.max_seq_len()) {
+    auto checksum = crc32c(text);
+    training_ = encode_text(*tokenizer_, text);
+    const auto& val_text = recipe.data.val_text;
+    const bool has_file = !val_text.empty();
+    if (has_file) {
+      validation_ = encode_file(val_text, recipe.data, *tokenizer_, checksum);
+    } else {
+      const auto tokens = training_;
+      const auto fraction = static_cast<double>(tokens.size(0)) * recipe.data.val_fraction;
+      const auto end = tokens.size(0) - static_cast<int64_t>(fraction);
+      training_ = tokens.slice(0, 0, end);
+      validation_ = tokens.slice(0, end);
+    }
+    const int64_t count = training_.size(0) + validation_.size(0);
+    for (const auto& [file, name, part] :
+         {std::tuple(recipe.text, "training", training_),
+          std::tuple(has_file ? val_text : recipe.text, "validation", validation_)}) {
       if (part.size(0) > context_) continue;
       throw InputError(fmt::format(
-          "{}: the {} split has {} of {} tokens, expected more than max_seq_len ({}); change "
-          "val_fraction or max_seq_len",
-          recipe.text, name, part.size(0), count, context_));
+          "{}: the {} split has {} of {} tokens, expected more than max_seq_len ({}); change {} or "
+          "max_seq_len",
+          file, name, part.size(0), count, context_, has_file ? "the file" : "val_fraction"));
     }
+    checksum_ = fmt::format("{:08x}", checksum);
     const auto start = validation_.narrow(0, 0, context_).to(torch::kLong);
     const auto* ids = start.const_data_ptr<int64_t>();
     prompt_ = first_line(tokenizer_->decode({ids, ids + context_}));
@@ -160,10 +183,10 @@ class TextTask : public Task {
 std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Recipe& recipe,
                                    const Tokenizer& tokenizer, const std::vector<std::string>&,
                                    int64_t size) {
-  const auto text = read_text(path, text_limit(recipe.data.max_text_bytes));
-  return with_source(path.string(), [&] {
-    return text_windows(encode_text(tokenizer, text), recipe.max_seq_len(), size);
-  });
+  uint32_t checksum = 0;
+  const auto tokens = encode_file(path, recipe.data, tokenizer, checksum);
+  return with_source(path.string(),
+                     [&] { return text_windows(tokens, recipe.max_seq_len(), size); });
 }
 
 }  // namespace
@@ -173,7 +196,7 @@ TaskInfo text_task() {
           "next character, byte, word or subword of a text file",
           TextTask::defaults(),
           make<TextTask>,
-          {"val_fraction", "tokenizer", "vocab_size", "unknown"},
+          {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown"},
           batches_of_text};
 }
 
