@@ -5,6 +5,7 @@
 #include "attend/train/recipe_run.h"
 #include "attention_report.h"
 #include "commands.h"
+#include "error_message.h"
 #include "evaluation_text.h"
 #include "inspect_report.h"
 #include "interrupted.h"
@@ -101,7 +102,8 @@ class Training {
 
   void print_header() {
     for (const auto& damage : run_.damaged()) {
-      write_error(fmt::format("attend: skipped a damaged checkpoint: {}\n", damage));
+      write_error(
+          fmt::format("attend: skipped a damaged checkpoint: {}\n", without_control_codes(damage)));
     }
     const auto& recipe = run_.recipe();
     const auto step = run_.resumed_state().step;

@@ -88,6 +88,15 @@ class Checkpoints(RunsTest):
                 self.assertIn("from step 20", resumed.stdout)
                 self.same_result(run, self.whole, f"{name} {damage} at {place}, seed {SEED}")
 
+    def test_the_message_about_a_damaged_checkpoint_has_no_control_codes(self):
+        run = self.copy("run")
+        manifest = checkpoints(run)[-1] / "manifest.json"
+        manifest.write_bytes(b'{"\x1b[2J\xff')
+        result = attend("train", "--resume", run)  # decodes UTF-8
+        self.assertEqual(result.returncode, 0, result.stderr)
+        expect_names(self, result.stderr, manifest)
+        self.assertNotIn("\x1b", result.stderr)
+
     def test_last_weights_of_a_damaged_checkpoint_are_refused(self):
         run = self.copy("run")
         previous, latest = checkpoints(run)
