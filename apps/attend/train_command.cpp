@@ -1,4 +1,5 @@
 #include "attend/input_error.h"
+#include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/background_observer.h"
 #include "attend/train/device.h"
@@ -10,6 +11,7 @@
 #include "inspect_report.h"
 #include "interrupted.h"
 #include "io/utf8.h"
+#include "number_option.h"
 #include "number_text.h"
 #include "progress_line.h"
 #include "recipe_flags.h"
@@ -37,6 +39,7 @@ struct TrainArguments {
   std::string recipe;
   std::string out;
   std::string resume;
+  double epochs = 0.0;  ///< 0 if --epochs was not given
   bool overwrite = false;
   bool print_config = false;
 };
@@ -76,7 +79,8 @@ class ClaimedDirectory {
 /// Trains a run and prints its progress and results.
 class Training {
  public:
-  explicit Training(train::RecipeRun run) : run_(std::move(run)) {}
+  /// `epochs`: as in `TrainArguments`.
+  Training(train::RecipeRun run, double epochs) : run_(std::move(run)), epochs_(epochs) {}
 
   /// Throws Interrupted if a signal stopped the run before its last step.
   void run() {
@@ -117,6 +121,10 @@ class Training {
                                                 run_.task().tokenizer().size())),
                report_line("device", run_.device().str()), report_line("run", directory()));
     const auto& training = recipe.training;
+    if (epochs_ > 0) {
+      fmt::print("{}",
+                 report_line("epochs", fmt::format("{} = {} steps", epochs_, training.max_steps)));
+    }
     if (training.warmup_steps > training.max_steps) {
       fmt::print(
           "{}",
@@ -193,9 +201,41 @@ class Training {
   }
 
   train::RecipeRun run_;
+  double epochs_;
 };
 
-train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& flags) {
+/// Returns the number of steps in which `epochs` epochs are trained, rounded up.
+int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& resumed) {
+  // The tokenizer of a resumed run is loaded, since training a subword tokenizer takes long.
+  const bool loads = !resumed.empty() && recipe.data.tokenizer == TokenizerKind::subword;
+  const auto task = train::make_task(recipe, loads ? load_tokenizer(resumed) : nullptr);
+  const auto sequences = task->num_training_sequences();
+  if (!sequences) {
+    throw InputError(
+        fmt::format("--epochs requires a task with a fixed number of training sequences, found the "
+                    "task '{}', which generates its sequences: pass --max-steps instead",
+                    recipe.task));
+  }
+  constexpr double kTooMany = 1e16;  // check_recipe throws for this number of steps
+  const auto& training = recipe.training;
+  const auto per_step =
+      static_cast<double>(training.batch_size * training.gradient_accumulation_steps);
+  const double steps = std::ceil(epochs * static_cast<double>(*sequences) / per_step);
+  return static_cast<int64_t>(std::min(steps, kTooMany));
+}
+
+/// Returns the setting of max_steps for --epochs. It must be the last setting of a recipe, since
+/// the number of steps depends on the data, max_seq_len and the batch size.
+Setting epochs_setting(const TrainArguments& arguments) {
+  const auto set = [epochs = arguments.epochs, resumed = arguments.resume](train::Recipe& recipe) {
+    train::check_recipe(recipe);
+    recipe.training.max_steps = steps_of(epochs, recipe, resumed);
+  };
+  return {find_field("--epochs", "max_steps"), "--epochs", set};
+}
+
+train::Recipe recipe_for(const TrainArguments& arguments, RecipeFlags flags) {
+  if (arguments.epochs > 0) flags = flags.with({epochs_setting(arguments)});
   if (arguments.resume.empty()) return flags.resolve(arguments.recipe);
   for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "the recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
@@ -259,7 +299,8 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   try {
     Training(arguments.resume.empty()
                  ? train::RecipeRun::begin(directory, recipe, arguments.overwrite)
-                 : train::RecipeRun::resume(directory, recipe))
+                 : train::RecipeRun::resume(directory, recipe),
+             arguments.epochs)
         .run();
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
@@ -292,6 +333,12 @@ void add_train_command(CLI::App& app) {
       ->group("Output");
   command->add_flag("--print-config", arguments->print_config, "print the complete recipe and exit")
       ->group("Output");
+  add_number(*command, "--epochs", arguments->epochs, kPositive,
+             "number of passes over the training data, instead of --max-steps; the task must have "
+             "a fixed number of training sequences",
+             "EPOCHS")
+      ->default_str("none")
+      ->group("Training, length and batches");
   auto flags = std::make_shared<RecipeFlags>(*command);
   command->footer(
       "A default in brackets is the default of the task senses, or of the first task with this\n"

@@ -29,7 +29,7 @@ class MessageTest(CommandTest):
 class Suggestions(MessageTest):
     def test_flags_of_other_programs(self):
         for given, flag in (
-                ("--batch", "--batch-size"), ("--batch_size", "--batch-size"), ("--epochs", "--max-steps"),
+                ("--batch", "--batch-size"), ("--batch_size", "--batch-size"), ("--num_train_epochs", "--epochs"),
                 ("--learning-rate", "--lr"), ("--learning_rate", "--lr"), ("--n-layer", "--num-layers"),
                 ("--n_layer", "--num-layers"), ("--n_head", "--num-heads"), ("--n_embd", "--embed-dim"),
                 ("--context", "--max-seq-len"), ("--block_size", "--max-seq-len"), ("--steps", "--max-steps"),

@@ -1,20 +1,28 @@
-"""attend train with --set.
+"""attend train with --set and --epochs.
 
 Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
+import json
+import re
 import unittest
 
 from attend_command import CommandTest, expect_names
 
+TINY = ["--num-layers", "1", "--embed-dim", "16", "--num-heads", "2"]
 
-class Set(CommandTest):
+
+class RecipeTest(CommandTest):
     def config(self, *arguments):
+        """Returns the recipe with which attend train would train."""
         return self.succeeds("train", *arguments, "--print-config").stdout
 
     def refuses_with(self, arguments, *names):
+        """Expects exit status 2 and a message with these names."""
         expect_names(self, self.refuses(arguments), *names)
 
+
+class Set(RecipeTest):
     def test_sets_the_same_value_as_the_flag(self):
         for key, value, flag in (("lr", "2e-3", ["--lr", "2e-3"]),
                                  ("training.lr", "2e-3", ["--lr", "2e-3"]),
@@ -58,6 +66,67 @@ class Set(CommandTest):
     def test_attend_lr_find_uses_it(self):
         self.refuses_with(["lr-find", "--set", "embed_dim=10", "--set", "num_heads=3"], "embed_dim", "num_heads")
         self.succeeds("lr-find", "--set", "embed_dim=16", "--set", "batch_size=8", "--num-steps", "3")
+
+
+class Epochs(RecipeTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        # 1,000 characters, 900 of them training data: 56 sequences of 16 tokens
+        cls.text = cls.write("letters.txt", "abcdefghi\n" * 100)
+        # 100 different texts, 90 of them training data
+        rows = "".join(f"text {i}\t{'even' if i % 2 == 0 else 'odd'}\n" for i in range(100))
+        cls.table = cls.write("lines.tsv", "text\tlabel\n" + rows)
+        cls.on_text = ["--text", cls.text, "--max-seq-len", "16", "--warmup-steps", "0", *TINY]
+        cls.on_table = ["--task", "labelled-lines", "--text", cls.table, *TINY]
+
+    def steps(self, *arguments):
+        return int(re.search(r"^max_steps = (\d+)$", self.config(*arguments), re.MULTILINE)[1])
+
+    def test_are_converted_to_steps_and_rounded_up(self):
+        for epochs, batch, accumulated, steps in ((1, 8, 1, 7), (3, 8, 1, 21), (3, 4, 2, 21), (1, 9, 1, 7),
+                                                  (0.5, 8, 1, 4), (1, 1, 1, 56), (0.001, 8, 1, 1)):
+            self.assertEqual(self.steps(*self.on_text, "--epochs", epochs, "--batch-size", batch,
+                                        "--gradient-accumulation-steps", accumulated), steps)
+        self.assertEqual(self.steps(*self.on_table, "--epochs", 2, "--batch-size", 10), 18)
+
+    def test_the_number_of_steps_is_printed_and_saved_and_the_run_can_be_resumed(self):
+        run = self.folder / "run"
+        arguments = [*self.on_text, "--batch-size", "8"]
+        printed = self.succeeds("train", *arguments, "--epochs", 2, "--out", run).stdout
+        self.assertRegex(printed, r"(?m)^epochs +2 = 14 steps$")
+        self.assertIn("\nmax_steps = 14\n", (run / "recipe.toml").read_text())
+        self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 14)
+        expect_names(self, self.refuses(["train", "--resume", run, "--epochs", 2]), "14", "max_steps")
+        self.succeeds("train", "--resume", run, "--epochs", 3)
+        self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 21)
+
+    def test_a_run_with_subwords_can_be_resumed(self):
+        run = self.folder / "subwords"
+        text = self.write("words.txt", "".join(f"the {i}th line of the text\n" for i in range(300)))
+        self.succeeds("train", "--text", text, "--tokenizer", "subword", "--vocab-size", 300, "--max-seq-len", 16, *TINY,
+                      "--warmup-steps", 0, "--batch-size", 64, "--epochs", 1, "--out", run)
+        first = json.loads((run / "summary.json").read_text())["steps"]
+        printed = self.succeeds("train", "--resume", run, "--epochs", 2).stdout
+        steps = int(re.search(r"^epochs +2 = (\d+) steps$", printed, re.MULTILINE)[1])
+        self.assertIn(steps, (2 * first - 1, 2 * first))
+
+    def test_the_warm_up_is_compared_with_the_resulting_steps(self):
+        self.steps(*self.on_table, "--epochs", 1000, "--warmup-steps", 2000)
+        self.refuses_with(["train", *self.on_table, "--epochs", 1, "--warmup-steps", 900], "warmup_steps", 900,
+                          "max_steps", 3)
+
+    def test_refused_values(self):
+        for arguments, *names in ((["--max-steps", 9], "--epochs", "--max-steps"),
+                                  (["--set", "max_steps=9"], "--epochs", "--set max_steps"),
+                                  (["--max-seq-len", 0], "max_seq_len", 0)):
+            self.refuses_with(["train", *self.on_table, "--epochs", 2, *arguments], *names)
+        for value in (0, -1, "nan", "inf", "", "two"):
+            self.refuses_with(["train", *self.on_table, "--epochs", value], "--epochs")
+        self.refuses_with(["train", *self.on_table, "--epochs", "1e300"], "max_steps")
+
+    def test_tasks_that_generate_their_data_have_no_epochs(self):
+        self.refuses_with(["train", "--task", "sort", "--epochs", 2], "--epochs", "sort", "--max-steps")
 
 
 if __name__ == "__main__":

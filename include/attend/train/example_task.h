@@ -38,6 +38,9 @@ class ATTEND_API ExampleTask : public Task {
 class ATTEND_API ListedTask : public Task {
  public:
   Batch training_batch(int64_t size, Sampler& sampler) const override;
+  std::optional<int64_t> num_training_sequences() const override {
+    return training_.tokens.size(0);
+  }
   std::vector<Batch> validation_batches(int64_t size) const override;
   std::vector<Example> samples() const override { return samples_; }
 

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ class ATTEND_API Task {
 
   /// Draws `size` training sequences; equal states of the sampler give equal batches.
   virtual Batch training_batch(int64_t size, Sampler& sampler) const = 0;
+  /// Number of training sequences of an epoch; std::nullopt if the training data is generated.
+  virtual std::optional<int64_t> num_training_sequences() const { return std::nullopt; }
   /// Returns all validation data in batches of at most `size` rows.
   virtual std::vector<Batch> validation_batches(int64_t size) const = 0;
   /// Checksum of the data, e.g. of a text file; empty if the data depends only on the recipe.

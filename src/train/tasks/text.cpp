@@ -132,6 +132,9 @@ class TextTask : public Task {
     const auto tokens = [&](const auto& at) { return training_.index({at}).to(torch::kLong); };
     return {tokens(index), tokens(index + 1)};
   }
+  std::optional<int64_t> num_training_sequences() const override {
+    return training_.size(0) / context_;
+  }
   std::vector<Batch> validation_batches(int64_t size) const override {
     return text_windows(validation_, context_, size);
   }
