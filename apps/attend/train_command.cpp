@@ -18,6 +18,7 @@
 #include "recipe_folder.h"
 #include "sample_report.h"
 #include "stop_signal.h"
+#include "sweep.h"
 #include "terminal.h"
 #include "train/run_files.h"
 
@@ -29,6 +30,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace attend::app {
 namespace {
@@ -39,7 +41,8 @@ struct TrainArguments {
   std::string recipe;
   std::string out;
   std::string resume;
-  double epochs = 0.0;  ///< 0 if --epochs was not given
+  double epochs = 0.0;                      ///< 0 if --epochs was not given
+  std::vector<std::vector<Setting>> sweep;  ///< as in `Sweep`; empty if --sweep was not given
   bool overwrite = false;
   bool print_config = false;
 };
@@ -82,23 +85,29 @@ class Training {
   /// `epochs`: as in `TrainArguments`.
   Training(train::RecipeRun run, double epochs) : run_(std::move(run)), epochs_(epochs) {}
 
-  /// Throws Interrupted if a signal stopped the run before its last step.
+  /// Trains and finishes the run, and prints a header, the progress and reports. Throws Interrupted
+  /// if a signal stopped the run before its last step.
   void run() {
-    print_header();
     const auto neighbors_before = neighbors();
     const auto result = train();
     // The reports below run the model with as many threads as training used, or with all available
     // threads if training used more. Training may have used more threads if the run finished on a
     // machine with more cores and was then resumed on this machine.
     train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
+    print_reports(neighbors_before);
+    print_summary(result);
+  }
+
+  /// Does the same as `run` without the reports.
+  train::TrainResult train() {
+    print_header();
+    auto result = train_steps();
     if (result.stop_reason == train::StopReason::stop_requested) {
       write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",
                               result.state.step, directory()));
       throw Interrupted(StopSignal::received());
     }
-    const auto final = run_.finish(result);
-    print_reports(neighbors_before);
-    print_summary(final);
+    return run_.finish(result);
   }
 
  private:
@@ -139,7 +148,7 @@ class Training {
     std::fflush(stdout);
   }
 
-  train::TrainResult train() {
+  train::TrainResult train_steps() {
     const StopSignal signals;
     const auto& resumed = run_.resumed_state();
     // A background thread prints the progress, so that a paused terminal does not block training.
@@ -234,8 +243,11 @@ Setting epochs_setting(const TrainArguments& arguments) {
   return {find_field("--epochs", "max_steps"), "--epochs", set};
 }
 
-train::Recipe recipe_for(const TrainArguments& arguments, RecipeFlags flags) {
-  if (arguments.epochs > 0) flags = flags.with({epochs_setting(arguments)});
+/// Returns the recipe with the flags and `settings` applied.
+train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& command_flags,
+                         std::vector<Setting> settings = {}) {
+  if (arguments.epochs > 0) settings.push_back(epochs_setting(arguments));
+  const auto flags = command_flags.with(settings);
   if (arguments.resume.empty()) return flags.resolve(arguments.recipe);
   for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "the recipe"),
                                     std::pair(!arguments.out.empty(), "--out"),
@@ -279,8 +291,30 @@ void check_output(const TrainArguments& arguments) {
   }
 }
 
+/// Trains the combinations of --sweep. Throws InputError for an option of a single run.
+void run_sweep_of(const TrainArguments& arguments, const RecipeFlags& flags) {
+  for (const auto& [given, name] : {std::pair(!arguments.resume.empty(), "--resume"),
+                                    std::pair(arguments.overwrite, "--overwrite"),
+                                    std::pair(arguments.print_config, "--print-config")}) {
+    if (given) {
+      throw InputError(fmt::format(
+          "--sweep trains several runs, and {0} is for one run: remove {0} from the command",
+          name));
+    }
+  }
+  if (arguments.out.empty())
+    throw InputError("--sweep requires --out, the directory of its runs: add --out DIR");
+  check_output(arguments);
+  run_sweep(
+      {.out = arguments.out,
+       .axes = arguments.sweep,
+       .resolve = [&](const auto& settings) { return recipe_for(arguments, flags, settings); },
+       .train = [&](auto run) { Training(std::move(run), arguments.epochs).train(); }});
+}
+
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   ignore_write_signals();  // a closed pipe must not end the run
+  if (!arguments.sweep.empty()) return run_sweep_of(arguments, flags);
   auto recipe = recipe_for(arguments, flags);
   check_output(arguments);
   if (arguments.print_config) {
@@ -340,6 +374,18 @@ void add_train_command(CLI::App& app) {
       ->default_str("none")
       ->group("Training, length and batches");
   auto flags = std::make_shared<RecipeFlags>(*command);
+  const auto add_axes = [=](const std::vector<std::string>& texts) {
+    for (const auto& text : texts) arguments->sweep.push_back(parse_sweep(text));
+  };
+  command
+      ->add_option_function<std::vector<std::string>>(
+          "--sweep", add_axes,
+          "train a run for each of the values of a key, such as lr=0.001,0.003, in its own "
+          "directory below --out; if repeated, for each combination of values. The same command "
+          "resumes the sweep [none]")
+      ->allow_extra_args(false)
+      ->type_name("KEY=VALUE,VALUE")
+      ->group("Training");
   command->footer(
       "A default in brackets is the default of the task senses, or of the first task with this\n"
       "option. attend train --task NAME --print-config prints the defaults of the task NAME.\n\n"
@@ -347,6 +393,7 @@ void add_train_command(CLI::App& app) {
       "  attend train --num-layers 4 --lr 1e-3 --out runs/deep\n"
       "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"
       "  attend train --resume runs/deep\n"
+      "  attend train --sweep lr=1e-3,3e-3 --sweep num_layers=2,4 --out runs/sweep\n"
       "  attend train --print-config > recipe.toml && attend train recipe.toml");
   command->callback([=] { run_train(*arguments, *flags); });
 }

@@ -1,13 +1,15 @@
-"""attend train with --set and --epochs.
+"""attend train with --set, --epochs and --sweep.
 
 Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
 import json
 import re
+import signal
 import unittest
 
-from attend_command import CommandTest, expect_names
+from attend_command import CommandTest, attend, expect_names
+from small_runs import RunsTest, kill, last_step, start_in_terminal, wait_for
 
 TINY = ["--num-layers", "1", "--embed-dim", "16", "--num-heads", "2"]
 
@@ -127,6 +129,129 @@ class Epochs(RecipeTest):
 
     def test_tasks_that_generate_their_data_have_no_epochs(self):
         self.refuses_with(["train", "--task", "sort", "--epochs", 2], "--epochs", "sort", "--max-steps")
+
+
+class Sweep(RunsTest):
+    SHORT = [*TINY[2:], "--batch-size", "8", "--max-steps", "4", "--eval-every", "2", "--threads", "1"]
+
+    def setUp(self):
+        super().setUp()
+        self.out = self.folder / "sweep"
+
+    def sweep(self, *axes, arguments=()):
+        """Returns the arguments of attend train for a sweep over these axes."""
+        return [*self.SHORT, *(part for axis in axes for part in ("--sweep", axis)), "--out", self.out, *arguments]
+
+    def results(self):
+        return json.loads((self.out / "sweep.json").read_text())
+
+    def refuses(self, arguments, *names):
+        """Expects exit status 2, a message with these names, and no run directory."""
+        result = attend("train", *arguments)
+        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        self.assertEqual(result.stderr.count("\n"), 1, result.stderr)
+        expect_names(self, result.stderr, *names)
+        self.assertFalse(self.out.exists())
+
+    def test_trains_each_combination_in_its_own_directory(self):
+        printed = self.train(*self.sweep("lr=1e-3,3e-3", "num_layers=0,1")).stdout
+        names = [f"lr={lr},num_layers={layers}" for lr in ("0.001", "0.003") for layers in (0, 1)]
+        found = self.results()
+        self.assertEqual([each["run"] for each in found["combinations"]], names)
+        self.assertEqual(found["combinations"][1]["values"], {"lr": 0.001, "num_layers": 1})
+        self.assertEqual({path.name for path in self.out.iterdir()}, {*names, "sweep.json"})
+        for each in found["combinations"]:
+            summary = json.loads((self.out / each["run"] / "summary.json").read_text())
+            for key in ("val_loss", "val_accuracy", "seconds"):
+                self.assertEqual(each[key], summary[key])
+        best = min(found["combinations"], key=lambda each: each["val_loss"])
+        self.assertEqual(found["best"], best["run"])
+        header, *rows = [line.split() for line in printed.splitlines()[-5:]]
+        self.assertEqual(header, ["lr", "num_layers", "val", "loss", "accuracy", "seconds"])
+        for row, each in zip(rows, found["combinations"]):
+            values = [str(value) for value in each["values"].values()]
+            expected = [*values, f"{each['val_loss']:.4f}", f"{each['val_accuracy'] * 100:.1f}%", f"{each['seconds']:.1f}"]
+            self.assertEqual(row, expected + (["best"] if each is best else []))
+
+    def test_a_combination_gives_the_same_result_as_a_run_alone(self):
+        self.train(*self.sweep("lr=1e-3,3e-3", arguments=["--num-layers", 1]))
+        self.train(*self.SHORT, "--num-layers", 1, "--lr", "3e-3", "--out", self.folder / "alone")
+        self.same_result(self.out / "lr=0.003", self.folder / "alone")
+
+    def test_finished_combinations_are_skipped_and_others_are_resumed_or_added(self):
+        self.train(*self.sweep("num_layers=0"))
+        before = (self.out / "num_layers=0" / "metrics.jsonl").stat().st_mtime_ns
+        (self.out / "sweep.json").unlink()
+        printed = self.train(*self.sweep("num_layers=0,1")).stdout
+        self.assertEqual((self.out / "num_layers=0" / "metrics.jsonl").stat().st_mtime_ns, before)
+        self.assertEqual(printed.count("\ntask  "), 1)
+        self.assertEqual(len(self.results()["combinations"]), 2)
+
+    def test_a_signal_stops_the_sweep_and_the_same_command_resumes_it(self):
+        long = [*TINY[2:], "--batch-size", 8, "--max-steps", 400, "--eval-every", 400, "--checkpoint-every", 10,
+                "--threads", 1, "--sweep", "num_layers=1,0", "--out", self.out]
+        process = start_in_terminal("train", *long)
+        self.addCleanup(kill, process)
+        first = self.out / "num_layers=1"
+        self.assertTrue(wait_for(lambda: last_step(first) >= 10, process))
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 128 + signal.SIGINT, errors)
+        self.assertFalse((self.out / "num_layers=0").exists())
+        self.assertFalse((self.out / "sweep.json").exists())
+        stopped = last_step(first)
+        printed = self.train(*long).stdout
+        self.assertIn(f"from step {stopped}\n", printed)
+        self.assertEqual([each["run"] for each in self.results()["combinations"]], ["num_layers=1", "num_layers=0"])
+
+    def test_a_failed_combination_does_not_stop_the_others(self):
+        result = attend("train", "--embed-dim", 16, "--batch-size", 8, "--max-grad-norm", 0, "--warmup-steps", 0,
+                        "--optimizer", "muon", "--weight-decay", 10, "--schedule", "constant", "--max-steps", 20,
+                        "--eval-every", 2, "--sweep", "lr=10,1e-3", "--out", self.out)
+        self.assertEqual(result.returncode, 1, result.stderr)
+        expect_names(self, result.stderr.splitlines()[-1], 1, 2, self.out / "sweep.json")
+        failed, trained = self.results()["combinations"]
+        self.assertIn("non-finite", failed["error"])
+        self.assertNotIn("val_loss", failed)
+        self.assertIn("val_loss", trained)
+        self.assertEqual(self.results()["best"], "lr=0.001")
+        self.assertRegex(result.stdout, r"(?m)^10 +failed$")
+
+    def test_epochs_are_converted_for_each_combination(self):
+        text = self.folder / "letters.txt"
+        text.write_text("abcdefghi\n" * 100)  # 56 training sequences of 16 tokens
+        self.train("--text", text, "--max-seq-len", 16, "--warmup-steps", 0, *TINY, "--epochs", 1, "--threads", 1,
+                   "--sweep", "batch_size=8,28", "--out", self.out)
+        for batch, steps in ((8, 7), (28, 2)):
+            summary = json.loads((self.out / f"batch_size={batch}" / "summary.json").read_text())
+            self.assertEqual(summary["steps"], steps)
+
+    def test_all_combinations_are_checked_before_the_first_is_trained(self):
+        for axes, names in ((["lr=1e-3,abc"], ["--sweep lr=abc", "abc"]),
+                            (["lr=1e-3,"], ["--sweep lr=", "''"]),
+                            (["lrr=1"], ["--sweep", "lrr", "lr"]),
+                            (["lr"], ["--sweep", "KEY=VALUE"]),
+                            (["lr=1e-3,11"], ["--sweep lr=11", "lr", "11"]),
+                            (["num_kv_heads=1,3"], ["--sweep num_kv_heads=3", "num_kv_heads", "3"]),
+                            (["max_seq_len=64,2"], ["--sweep max_seq_len=2", "max_seq_len", "2"]),
+                            (["lr=1e-3,0.001"], ["lr=0.001"]),
+                            (["lr=1e-3", "lr=1e-2"], ["--sweep lr=1e-3", "--sweep lr=1e-2"]),
+                            (["batch_size=8,16"], ["--batch-size", "--sweep batch_size=8"])):
+            self.refuses(self.sweep(*axes), *names)
+        text = self.folder / "text.txt"
+        self.refuses(["--sweep", f"text={text}", "--out", self.out], "/", text)
+
+    def test_options_of_a_single_run_are_refused(self):
+        for option in (["--overwrite"], ["--print-config"], ["--resume", "run"]):
+            self.refuses(self.sweep("lr=1e-3", arguments=option), "--sweep", option[0])
+        self.refuses(["--sweep", "lr=1e-3"], "--sweep", "--out")
+
+    def test_a_directory_with_other_values_is_refused(self):
+        self.train(*self.sweep("lr=1e-3"))
+        result = attend("train", *self.sweep("lr=1e-3,3e-3", arguments=["--seed", 9]))
+        self.assertEqual(result.returncode, 2, result.stderr)
+        expect_names(self, result.stderr, "--sweep lr=1e-3", "seed", 9)
+        self.assertFalse((self.out / "lr=0.003").exists())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,233 @@
+#include "sweep.h"
+
+#include "attend/input_error.h"
+#include "attend/train/device.h"
+#include "error_message.h"
+#include "interrupted.h"
+#include "io/files.h"
+#include "io/utf8.h"
+#include "overrides.h"
+#include "stop_signal.h"
+#include "terminal.h"
+#include "train/run_files.h"
+#include "train/run_record.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <limits>
+#include <set>
+#include <sstream>
+
+namespace attend::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+/// Name of the file with the results of a sweep.
+constexpr const char* kResults = "sweep.json";
+
+/// A combination of values.
+struct Combination {
+  std::string name;                 ///< of its run directory: "lr=0.001,num_layers=2"
+  std::vector<std::string> values;  ///< values as text, in the order of the axes
+  ordered_json json;                ///< values by key
+  train::Recipe recipe;
+  fs::path directory;
+  bool is_finished = false;
+  std::string error;  ///< message of a failed training; else empty
+};
+
+/// Returns each choice of one setting per axis. The last axis varies fastest.
+std::vector<std::vector<Setting>> product_of(const std::vector<std::vector<Setting>>& axes) {
+  std::vector<std::vector<Setting>> product{{}};
+  for (const auto& axis : axes) {
+    std::vector<std::vector<Setting>> longer;
+    for (const auto& chosen : product) {
+      for (const auto& setting : axis) {
+        longer.push_back(chosen);
+        longer.back().push_back(setting);
+      }
+    }
+    product = std::move(longer);
+  }
+  return product;
+}
+
+Combination make_combination(const Sweep& sweep, const std::vector<Setting>& settings) {
+  Combination made;
+  made.recipe = sweep.resolve(settings);
+  made.json = ordered_json::object();
+  std::vector<std::string> parts;
+  for (const auto& setting : settings) {
+    const auto& field = setting.field.get();
+    made.values.push_back(train::value_text(field, made.recipe));
+    parts.push_back(fmt::format("{}={}", field.key, made.values.back()));
+    set_value(field, train::field_value(field, made.recipe), made.json);
+  }
+  made.name = fmt::format("{}", fmt::join(parts, ","));
+  if (made.name.find('/') != std::string::npos) {
+    throw InputError(
+        fmt::format("the run directory '{}' would contain '/', which a directory name cannot: pass "
+                    "a value without '/', such as a file in the working directory",
+                    made.name));
+  }
+  made.directory = sweep.out / made.name;
+  if (!made.recipe.text.empty()) made.recipe.text = fs::absolute(made.recipe.text).string();
+  return made;
+}
+
+/// Throws InputError if the run of the combination can be neither created nor resumed. Finds out if
+/// the run is finished.
+void check_combination(Combination& combination) {
+  const auto& directory = combination.directory;
+  const auto& recipe = combination.recipe;
+  if (train::RunDirectory::exists(directory)) {
+    combination.is_finished = train::RecipeRun::begin_or_resume(directory, recipe).is_finished();
+  } else {
+    train::check_can_create(directory, /*overwrite=*/false);
+    train::make_training_setup(recipe);
+  }
+}
+
+std::vector<Combination> make_combinations(const Sweep& sweep) {
+  std::vector<Combination> combinations;
+  std::set<std::string> names;
+  for (const auto& settings : product_of(sweep.axes)) {
+    std::vector<std::string> given;
+    for (const auto& setting : settings) given.push_back(setting.name);
+    with_source(fmt::format("{}", fmt::join(given, " ")), [&] {
+      combinations.push_back(make_combination(sweep, settings));
+      check_combination(combinations.back());
+      if (!names.insert(combinations.back().name).second)
+        throw InputError(
+            fmt::format("found {} twice, expected different combinations: remove one "
+                        "of the equal values",
+                        combinations.back().name));
+    });
+  }
+  return combinations;
+}
+
+void train_combination(const Sweep& sweep, Combination& combination) {
+  try {
+    train::set_num_threads(combination.recipe.training.threads);
+    sweep.train(train::RecipeRun::begin_or_resume(combination.directory, combination.recipe));
+  } catch (const Interrupted&) {
+    write_error("to continue the sweep, run the same command again\n");
+    throw;
+  } catch (const std::runtime_error& error) {  // such as a loss that is not finite
+    combination.error = error.what();
+    write_error(without_control_codes(fmt::format("{}: {}", combination.name, error.what())) +
+                "\n");
+  }
+  // A signal after the last step does not stop the run, but the sweep.
+  if (StopSignal::received() != 0) throw Interrupted(StopSignal::received());
+}
+
+/// Returns the results of the combination as in sweep.json.
+ordered_json results_of(const Combination& combination) {
+  ordered_json results{{"run", combination.name}, {"values", combination.json}};
+  const auto path = combination.directory / train::RunFiles::summary;
+  if (!combination.error.empty()) {
+    results["error"] = combination.error;
+  } else if (!fs::exists(path)) {
+    results["error"] = "no finite validation loss";
+  } else {
+    const auto summary = train::read_summary(combination.directory);
+    for (const auto* key : {"val_loss", "val_accuracy", "seconds"}) {
+      if (summary.contains(key)) results[key] = summary.at(key);
+    }
+  }
+  return results;
+}
+
+/// Returns the index of the results with the lowest validation loss; the number of results if all
+/// trainings failed.
+std::size_t index_of_best(const std::vector<ordered_json>& results) {
+  auto best = results.size();
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    if (!results[i].contains("val_loss")) continue;
+    if (best == results.size() || results[i]["val_loss"] < results[best]["val_loss"]) best = i;
+  }
+  return best;
+}
+
+/// Prints rows of cells. The width of a column is the length of its longest cell.
+void print_table(const std::vector<std::vector<std::string>>& rows) {
+  for (const auto& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      std::size_t width = 0;
+      for (const auto& other : rows) width = std::max(width, other[i].size());
+      line += fmt::format("{:<{}}  ", row[i], width);
+    }
+    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
+  }
+}
+
+std::vector<std::string> cells_of(const Combination& combination, const ordered_json& results) {
+  auto cells = combination.values;
+  for (auto& cell : cells) cell = printable(cell);
+  const auto number = [&](const char* key, double factor, const char* format) {
+    return results.contains(key)
+               ? fmt::format(fmt::runtime(format), results[key].get<double>() * factor)
+               : std::string();
+  };
+  cells.push_back(results.contains("error") ? "failed" : number("val_loss", 1, "{:.4f}"));
+  cells.push_back(number("val_accuracy", 100, "{:.1f}%"));
+  cells.push_back(number("seconds", 1, "{:.1f}"));
+  return cells;
+}
+
+}  // namespace
+
+std::vector<Setting> parse_sweep(const std::string& text) {
+  const auto [key, values] = split_assignment("--sweep", text);
+  const auto& field = find_field("--sweep", key);
+  std::vector<Setting> settings;
+  std::istringstream rest(values + ",");
+  for (std::string value; std::getline(rest, value, ',');) {
+    settings.push_back(parse_setting(field, fmt::format("--sweep {}={}", key, value), value));
+  }
+  return settings;
+}
+
+void run_sweep(const Sweep& sweep) {
+  auto combinations = make_combinations(sweep);
+  for (std::size_t i = 0; i < combinations.size(); ++i) {
+    auto& combination = combinations[i];
+    fmt::print("{}[{}/{}] {}{}\n", i == 0 ? "" : "\n", i + 1, combinations.size(),
+               printable(combination.name), combination.is_finished ? ": finished" : "");
+    if (!combination.is_finished) train_combination(sweep, combination);
+  }
+
+  std::vector<ordered_json> results;
+  for (const auto& combination : combinations) results.push_back(results_of(combination));
+  const auto best = index_of_best(results);
+  const bool has_best = best < results.size();
+  std::vector<std::vector<std::string>> rows{{}};
+  for (const auto& axis : sweep.axes) rows[0].emplace_back(axis.front().field.get().key);
+  rows[0].insert(rows[0].end(), {"val loss", "accuracy", "seconds", ""});
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    rows.push_back(cells_of(combinations[i], results[i]));
+    rows.back().emplace_back(i == best ? "best" : "");
+  }
+  fmt::print("\n");
+  print_table(rows);
+
+  ordered_json json{{"best", nullptr}, {"combinations", results}};
+  if (has_best) json["best"] = results[best]["run"];
+  replace_file(sweep.out / kResults, json.dump(2) + "\n");
+  const auto failed = std::count_if(results.begin(), results.end(),
+                                    [](const auto& each) { return each.contains("error"); });
+  if (failed > 0) {
+    throw std::runtime_error(fmt::format("the training of {} of {} combinations failed; see {}",
+                                         failed, results.size(), (sweep.out / kResults).string()));
+  }
+}
+
+}  // namespace attend::app
