@@ -88,7 +88,7 @@ struct RecordLosses : train::Observer {
 
 train::Recipe recipe_of(const Row& row, const std::filesystem::path& folder) {
   auto recipe = train::find_task("text").defaults;
-  recipe.text = folder / "text.txt";
+  recipe.text = {(folder / "text.txt").string()};
   recipe.model = LanguageModelConfig{.max_seq_len = row.at("tokens"),
                                      .stack = {.num_layers = row.at("layers"),
                                                .num_heads = row.at("heads"),

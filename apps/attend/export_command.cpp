@@ -6,6 +6,7 @@
 #include "export_format.h"
 #include "io/utf8.h"
 #include "run_option.h"
+#include "train/recipe_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -69,7 +70,7 @@ std::map<std::string, std::string> classes_file(const train::Run& run) {
 std::map<std::string, std::string> extra_files(const train::Run& run) {
   auto files = run.tokenizer->files();
   auto recipe = run.recipe;
-  for (auto* path : {&recipe.text, &recipe.data.val_text}) path->clear();  // of this machine
+  for (auto* paths : train::paths_of(recipe)) paths->clear();  // of this machine
   files.emplace(train::RunFiles::recipe, train::to_toml(recipe));
   files.merge(classes_file(run));
   return files;

@@ -15,6 +15,8 @@
 
 #include <cmath>
 #include <optional>
+#include <sstream>
+#include <utility>
 
 namespace attend::app {
 namespace {
@@ -53,9 +55,12 @@ void add_overrides(const train::Recipe& recipe, const train::Recipe& defaults,
 
 void add_config(const train::Recipe& recipe, InspectReport& report) {
   report.header += report_line("task", recipe.task);
-  for (const auto& [name, path] :
-       {std::pair("text", recipe.text), std::pair("val_text", recipe.data.val_text)}) {
-    if (!path.empty()) report.header += report_line(name, printable(path));
+  for (const auto& field : train::recipe_fields()) {
+    if (!field.is_paths()) continue;
+    const auto paths = std::get<std::vector<std::string>>(train::field_value(field, recipe));
+    std::string label = field.key;
+    for (const auto& path : paths)
+      report.header += report_line(std::exchange(label, ""), printable(path));
   }
   report.header += report_line(
       "model",

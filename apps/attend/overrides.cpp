@@ -20,9 +20,7 @@ nlohmann::ordered_json overrides_of(const train::Recipe& recipe, const train::Re
   auto overrides = nlohmann::ordered_json::object();
   for (const auto& field : train::recipe_fields()) {
     const auto found = train::field_value(field, recipe);
-    const std::string_view key = field.key;
-    const bool is_path = key == "text" || key == "val_text";
-    if (is_path || found == train::field_value(field, defaults)) continue;
+    if (field.is_paths() || found == train::field_value(field, defaults)) continue;
     set_value(field, found, overrides);
   }
   return overrides;

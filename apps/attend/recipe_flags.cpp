@@ -9,6 +9,7 @@
 #include "number_option.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
+#include "recipe_paths.h"
 #include "train/recipe_file.h"
 
 #include <CLI/Validators.hpp>
@@ -57,7 +58,6 @@ train::FieldRef type_of(const RecipeField& field) {
 
 std::string help_of(const RecipeField& field) {
   std::string help = field.help;
-  if (std::string(field.key) == "text") return help;
   if (std::string(field.key) != "task") return help + default_of(field);
   return help + fmt::format(", see 'attend tasks' [{}]", Recipe{}.task);
 }
@@ -140,6 +140,8 @@ struct ParseValue {
       return value;
     } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
       return parse_list(name, text);
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      return {ParseValue{field, name, text}.parse<std::string>()};
     } else {
       if (text.empty()) throw CLI::ValidationError(name, "must not be empty");
       check_utf8(text, name);  // a recipe is a TOML file, which contains only UTF-8
@@ -167,6 +169,15 @@ struct AddFlag {
         given.push_back(ParseValue{field, flag, ""}.setting(n > 0));
       };
       return command.add_flag_function(name, take, help_of(field))->disable_flag_override();
+    } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
+      const auto take = [&given = given, &field = field, flag](const T& paths) {
+        for (const auto& path : paths)
+          parse_setting(field, flag, path);  // throws for an empty path
+        given.push_back(ParseValue{field, flag, ""}.setting(paths));
+      };
+      return command.add_option_function<T>(flag, take, help_of(field))
+          ->allow_extra_args(false)
+          ->type_name(field.unit);
     } else {
       const auto take = [&given = given, &field = field, flag](const std::string& text) {
         given.push_back(parse_setting(field, flag, text));
@@ -240,7 +251,7 @@ void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
     throw InputError(
         fmt::format("--val-fraction has no effect beside val_text ({}), which is the validation "
                     "data: remove --val-fraction or val_text",
-                    recipe.data.val_text));
+                    train::paths_text(recipe.data.val_text)));
   }
   for (const auto& [flag, has_effect, requirement] : kDependencies) {
     if (flags.has(flag) && !has_effect(recipe)) {
@@ -335,11 +346,12 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   for (const auto& each : given_) {
     if (std::string_view(each.field.get().section).empty()) each.set(wanted);
   }
-  if (wanted.task.empty() && train::has_table_extension(wanted.text)) {
+  if (wanted.task.empty() && !wanted.text.empty() &&
+      train::has_table_extension(wanted.text.front())) {
     throw InputError(
         fmt::format("{}: found a table; pass --task labelled-lines to predict the labels of its "
                     "texts, or --task text to train on the file as one text",
-                    wanted.text));
+                    wanted.text.front()));
   }
   if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
   const auto& task = train::find_task(wanted.task);
@@ -372,6 +384,7 @@ Recipe RecipeFlags::over(Recipe base) const {
     }
   }
   for (const auto& each : given_) each.set(base);
+  expand_patterns(base);
   base.data.max_text_bytes = max_text_bytes_;
   train::check_recipe(base);
   check_effects(base, *this);

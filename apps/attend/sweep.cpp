@@ -7,6 +7,7 @@
 #include "io/files.h"
 #include "io/utf8.h"
 #include "overrides.h"
+#include "recipe_paths.h"
 #include "stop_signal.h"
 #include "terminal.h"
 #include "train/run_files.h"
@@ -76,7 +77,7 @@ Combination make_combination(const Sweep& sweep, const std::vector<Setting>& set
                     made.name));
   }
   made.directory = sweep.out / made.name;
-  if (!made.recipe.text.empty()) made.recipe.text = fs::absolute(made.recipe.text).string();
+  make_paths_absolute(made.recipe);
   return made;
 }
 

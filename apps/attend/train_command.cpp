@@ -16,6 +16,7 @@
 #include "progress_line.h"
 #include "recipe_flags.h"
 #include "recipe_folder.h"
+#include "recipe_paths.h"
 #include "sample_report.h"
 #include "stop_signal.h"
 #include "sweep.h"
@@ -48,13 +49,14 @@ struct TrainArguments {
 };
 
 /// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
-/// exist. If the recipe has a text file, NAME is the name of this file without the extension.
+/// exist. If the recipe has text files, NAME is the name of the first one without the extension.
 /// Otherwise, NAME is the name of the task. Several processes get different directories. The
 /// destructor removes the directory if it is empty, because the run failed before it wrote a file.
 class ClaimedDirectory {
  public:
   explicit ClaimedDirectory(const train::Recipe& recipe) {
-    const auto name = recipe.text.empty() ? recipe.task : fs::path(recipe.text).stem().string();
+    const auto name =
+        recipe.text.empty() ? recipe.task : fs::path(recipe.text.front()).stem().string();
     path_ = fs::path("runs") / name;
     std::error_code error;
     fs::create_directories("runs", error);
@@ -322,9 +324,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
     return;
   }
   train::set_num_threads(recipe.training.threads);
-  for (auto* path : {&recipe.text, &recipe.data.val_text}) {
-    if (!path->empty()) *path = fs::absolute(*path).string();
-  }
+  make_paths_absolute(recipe);
   std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
   if (arguments.resume.empty() && arguments.out.empty()) claimed.emplace(recipe);
   const auto directory = claimed                    ? claimed->path()

@@ -79,7 +79,9 @@ FieldRef model_field(Recipe& recipe) {
 const std::vector<RecipeField>& recipe_fields() {
   static const std::vector<RecipeField> fields{
       {"", "task", "", "Task", "name of the task", 0, 0, recipe_field<&Recipe::task>},
-      {"", "text", "FILE", "Task", "UTF-8 file to train on: a text, or a table of labelled lines",
+      {"", "text", "FILE", "Task",
+       "UTF-8 file to train on: a text, or a table of labelled lines; may be repeated, or be a "
+       "pattern such as 'data/*.txt'",
        0, 0, recipe_field<&Recipe::text>},
 
       {"data", "length", "SYMBOLS", "Data",
@@ -91,8 +93,9 @@ const std::vector<RecipeField>& recipe_fields() {
       {"data", "val_fraction", "FRACTION", "Data", "fraction of the data used for validation",
        0.001, 0.999, data_field<&DataConfig::val_fraction>},
       {"data", "val_text", "FILE", "Data",
-       "UTF-8 file to validate on, in the format of --text, instead of a fraction of the text", 0,
-       0, data_field<&DataConfig::val_text>},
+       "UTF-8 file to validate on, in the format of --text, instead of a fraction of the text; may "
+       "be repeated, or be a pattern",
+       0, 0, data_field<&DataConfig::val_text>},
       {"data", "tokenizer", "", "Data", "tokenizer of tasks that read a file", 0, 0,
        data_field<&DataConfig::tokenizer>},
       {"data", "vocab_size", "TOKENS", "Data",
@@ -347,6 +350,20 @@ std::string RecipeField::flag() const {
   return flag;
 }
 
+bool RecipeField::is_paths() const {
+  Recipe recipe;
+  return std::holds_alternative<std::vector<std::string>*>(ref(recipe));
+}
+
+std::vector<std::vector<std::string>*> paths_of(Recipe& recipe) {
+  std::vector<std::vector<std::string>*> lists;
+  for (const auto& field : recipe_fields()) {
+    const auto ref = field.ref(recipe);
+    if (const auto* paths = std::get_if<std::vector<std::string>*>(&ref)) lists.push_back(*paths);
+  }
+  return lists;
+}
+
 FieldValue field_value(const RecipeField& field, const Recipe& recipe) {
   Recipe values = recipe;  // a copy, since `RecipeField::ref` requires a mutable recipe
   return std::visit(
@@ -365,6 +382,13 @@ FieldValue field_value(const RecipeField& field, const Recipe& recipe) {
       field.ref(values));
 }
 
+std::string paths_text(const std::vector<std::string>& paths) {
+  constexpr std::size_t kShown = 2;
+  const auto shown = std::min(kShown, paths.size());
+  const auto text = fmt::format("{}", fmt::join(paths.begin(), paths.begin() + shown, ", "));
+  return paths.size() == shown ? text : fmt::format("{} and {} more", text, paths.size() - shown);
+}
+
 std::string value_text(const RecipeField& field, const Recipe& recipe) {
   return std::visit(
       [](const auto& value) {
@@ -375,6 +399,8 @@ std::string value_text(const RecipeField& field, const Recipe& recipe) {
           return std::string(value ? "on" : "off");
         else if constexpr (std::is_same_v<T, std::vector<int64_t>>)
           return value.empty() ? "none" : fmt::format("{}", fmt::join(value, ","));
+        else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+          return value.empty() ? "none" : paths_text(value);
         else
           return fmt::format("{}", value);
       },

@@ -12,15 +12,16 @@ namespace attend::train {
 /// Pointer to a value of a recipe; monostate if the recipe's kind of model does not have the value.
 using FieldRef =
     std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
-                 PositionScheme*, NormKind*, NormOrder*, Activation*, RotaryScaling*, QKNormKind*,
-                 BranchScale*, Initialization*, Pooling*, Precision*, OnNonFinite*, OptimizerKind*,
-                 ScheduleKind*, TokenizerKind*, UnknownCharacters*, TruncationSide*>;
+                 std::vector<std::string>*, PositionScheme*, NormKind*, NormOrder*, Activation*,
+                 RotaryScaling*, QKNormKind*, BranchScale*, Initialization*, Pooling*, Precision*,
+                 OnNonFinite*, OptimizerKind*, ScheduleKind*, TokenizerKind*, UnknownCharacters*,
+                 TruncationSide*>;
 
 /// A value as written in recipe files. An enum is written by name. The number 0 is written as
 /// `RecipeField::zero` if `zero` is not empty. The value is monostate if the recipe's kind of model
 /// does not have it.
-using FieldValue =
-    std::variant<std::monostate, int64_t, double, bool, std::string, std::vector<int64_t>>;
+using FieldValue = std::variant<std::monostate, int64_t, double, bool, std::string,
+                                std::vector<int64_t>, std::vector<std::string>>;
 
 /// Describes a value of a recipe: its place in the file, its flag, its help and its limits.
 struct ATTEND_API RecipeField {
@@ -36,18 +37,26 @@ struct ATTEND_API RecipeField {
 
   /// The flag of the command, for example --embed-dim.
   std::string flag() const;
+  /// True if the value is a list of paths of files.
+  bool is_paths() const;
 };
 
 /// All fields of a recipe. Recipe files, flags, help and range checks are generated from this
 /// table.
 ATTEND_API const std::vector<RecipeField>& recipe_fields();
 
+/// Returns all lists of paths of a recipe.
+ATTEND_API std::vector<std::vector<std::string>*> paths_of(Recipe& recipe);
+
 /// Returns the value of a field.
 ATTEND_API FieldValue field_value(const RecipeField& field, const Recipe& recipe);
 
+/// Returns a list of paths as text: "a.txt, b.txt", or "a.txt, b.txt and 5 more".
+ATTEND_API std::string paths_text(const std::vector<std::string>& paths);
+
 /// Returns the value of a field as text. A boolean is "on" or "off". A list is, for example, "1,2";
-/// an empty list is "none". Returns an empty string if the recipe's kind of model does not have the
-/// field.
+/// an empty list is "none". For paths, returns `paths_text`. Returns an empty string if the
+/// recipe's kind of model does not have the field.
 ATTEND_API std::string value_text(const RecipeField& field, const Recipe& recipe);
 
 }  // namespace attend::train

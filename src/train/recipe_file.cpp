@@ -83,6 +83,19 @@ struct Assign {
     }
     *target = *value;
   }
+  void operator()(std::vector<std::string>* target) const {
+    const auto* array = node.as_array();
+    const bool strings =
+        array != nullptr && (array->empty() || array->is_homogeneous<std::string>());
+    expect(strings || node.is_string(), "a string or a list of strings");
+    target->clear();
+    const auto add = [&](const toml::node& path) { Assign{path, where}(&target->emplace_back()); };
+    if (strings) {
+      for (const auto& element : *array) add(element);
+    } else if (node.value<std::string>() != "") {  // no file is written as ""
+      add(node);
+    }
+  }
   void operator()(std::vector<int64_t>* target) const {
     const auto* array = node.as_array();
     const bool integers = array != nullptr && (array->empty() || array->is_homogeneous<int64_t>());
@@ -167,10 +180,14 @@ void insert_field(const RecipeField& field, const Recipe& recipe, toml::table& t
                       : *table.insert(field.section, toml::table{}).first->second.as_table();
   const auto insert = [&](const auto& value) {
     using T = std::decay_t<decltype(value)>;
-    if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
+    constexpr bool are_paths = std::is_same_v<T, std::vector<std::string>>;
+    if constexpr (are_paths || std::is_same_v<T, std::vector<int64_t>>) {
       toml::array array;
-      for (const auto element : value) array.push_back(element);
-      section.insert(field.key, std::move(array));
+      for (const auto& element : value) array.push_back(element);
+      if (are_paths && array.size() <= 1)
+        section.insert(field.key, array.empty() ? std::string() : *array[0].value<std::string>());
+      else
+        section.insert(field.key, std::move(array));
     } else if constexpr (!std::is_same_v<T, std::monostate>) {
       section.insert(field.key, value);
     }

@@ -10,6 +10,7 @@
 #include "io/utf8.h"
 #include "ops/rng_state.h"
 #include "train/checksum.h"
+#include "train/recipe_fields.h"
 #include "train/run_files.h"
 #include "train/run_lock.h"
 #include "train/run_record.h"
@@ -107,7 +108,7 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
 
 std::unique_ptr<Task> Run::make_task() const {
   auto task = train::make_task(recipe, tokenizer);
-  const auto& data = recipe.text.empty() ? recipe.task : recipe.text;
+  const auto& data = recipe.text.empty() ? recipe.task : paths_text(recipe.text);
   if (task->tokenizer().files() != tokenizer->files()) {
     throw InputError(
         fmt::format("the vocabulary of '{}' ({} tokens) differs from the vocabulary of the run ({} "

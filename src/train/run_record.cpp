@@ -42,8 +42,7 @@ Provenance provenance_from(const Json& json) {
 bool is_fixed(const RecipeField& field) {
   const std::string_view section = field.section;
   const std::string_view key = field.key;
-  return section != "training" ? key != "text" && key != "val_text"
-                               : key == "optimizer" || key == "seed";
+  return section == "training" ? key == "optimizer" || key == "seed" : !field.is_paths();
 }
 
 /// Adds a line to `differences` if `run` and `now` differ. `what`: name of the compared value.

@@ -74,6 +74,16 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string
   return make_tokenizer(data.tokenizer, text, data.vocab_size, data.unknown);
 }
 
+const std::vector<std::string>& files_of(const Recipe& recipe) {
+  if (recipe.text.empty()) {
+    throw InputError(
+        fmt::format("the task '{}' needs a file: set the key 'text' of the recipe or pass --text "
+                    "FILE",
+                    recipe.task));
+  }
+  return recipe.text;
+}
+
 void check_max_seq_len(const Recipe& recipe, int64_t longest) {
   if (recipe.max_seq_len() >= longest) return;
   throw InputError(fmt::format(
@@ -92,7 +102,7 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, std::shared_ptr<const Toke
   if (!recipe.text.empty() && !task.reads_file()) {
     throw InputError(fmt::format(
         "the task {} does not read a file, but the key `text` (flag --text) is set to '{}'",
-        recipe.task, recipe.text));
+        recipe.task, paths_text(recipe.text)));
   }
   auto made = task.make(recipe, std::move(tokenizer));
   made->samples();  // throws, before training starts, if there is no validation data

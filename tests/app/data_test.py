@@ -74,6 +74,51 @@ class ValidationFile(DataTest):
                           "--tokenizer character")
 
 
+class SeveralFiles(DataTest):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for name in ("b", "a", "c"):
+            cls.write(f"part-{name}.txt", f"abcd {name}fgh\n" * 40)
+        cls.parts = [str(cls.folder / f"part-{name}.txt") for name in "abc"]
+
+    def recipe(self, *arguments):
+        return self.succeeds("train", *arguments, "--print-config", cwd=self.folder).stdout
+
+    def test_are_repeated_flags_or_a_pattern(self):
+        run = self.folder / "run"
+        self.succeeds("train", *(x for part in self.parts for x in ("--text", part)), "--out", run, *TINY)
+        other = self.folder / "other"
+        self.succeeds("train", "--text", "part-?.txt", "--out", other, *TINY, cwd=self.folder)
+        found, same = (self.inspect(each) for each in (run, other))
+        self.assertEqual(found["config"]["text"], self.parts)
+        self.assertEqual(same["config"], found["config"])
+        self.assertEqual(self.measure(run)["val_loss"], self.measure(other)["val_loss"])
+        self.succeeds("train", "--resume", other, "--max-steps", 3)
+
+    def test_patterns_in_recipes_and_settings(self):
+        recipe = self.write("recipe.toml", 'task = "text"\ntext = "part-[ab].txt"\n')
+        self.assertIn("'part-a.txt', 'part-b.txt'", self.recipe(recipe).replace('"', "'"))
+        self.assertIn("'part-a.txt', 'part-b.txt'", self.recipe("--set", "text=part-[ab].txt").replace('"', "'"))
+
+    def test_a_name_with_wildcards_is_a_file_if_it_exists(self):
+        self.write("part-*.txt", "abcd\n" * 100)
+        try:
+            self.assertIn("text = 'part-*.txt'", self.recipe("--text", "part-*.txt").replace('"', "'"))
+        finally:
+            (self.folder / "part-*.txt").unlink()
+
+    def test_messages_name_the_file_or_pattern(self):
+        self.refuses_with(["train", "--text", "none-*.txt"], "none-*.txt", cwd=self.folder)
+        self.refuses_with(["train", "--text", self.text, "--text", ""], "--text")
+        bad = self.folder / "bad.txt"
+        bad.write_bytes(b"abcd\xff")
+        self.refuses_with(["train", "--text", self.text, "--text", bad], bad, "0xFF")
+
+    def inspect(self, run):
+        return json.loads(self.succeeds("inspect", run, "--json").stdout)
+
+
 class Limits(DataTest):
     @classmethod
     def setUpClass(cls):

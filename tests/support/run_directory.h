@@ -28,7 +28,7 @@ class RunDirectoryTest : public testing::Test {
   void create_with_text(const std::string& text) {
     replace_file(directory_ / "text", text);
     auto recipe = small_recipe("text");
-    recipe.text = (directory_ / "text").string();
+    recipe.text = {(directory_ / "text").string()};
     create(recipe, true);
   }
 

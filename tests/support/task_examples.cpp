@@ -39,8 +39,8 @@ Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& direc
       text += "line " + std::to_string(i / 2 * (i / 2));
       text += labelled ? (i / 2 % 2 == 0 ? "\teven\n" : "\todd\n") : "\n";
     }
-    recipe.text = (directory / "text.tsv").string();
-    replace_file(recipe.text, text);
+    recipe.text = {(directory / "text.tsv").string()};
+    replace_file(recipe.text.front(), text);
   }
   return recipe;
 }

@@ -65,7 +65,7 @@ TEST_F(LabelledLinesErrors, FirstLineMustNameTheColumns) {
 TEST_F(LabelledLinesErrors, OneClassThrows) {
   replace_file(directory_ / "table.csv", "text,label\none,a\ntwo,a\n");
   auto recipe = find_task("labelled-lines").defaults;
-  recipe.text = (directory_ / "table.csv").string();
+  recipe.text = {(directory_ / "table.csv").string()};
   EXPECT_THAT([&] { make_task(recipe); },
               ThrowsMessage<InputError>(HasSubstr("at least two classes, found only 'a'")));
 }
@@ -73,7 +73,7 @@ TEST_F(LabelledLinesErrors, OneClassThrows) {
 TEST_F(LabelledLinesErrors, TaskReportsClassesAndTruncatedTexts) {
   replace_file(directory_ / "table.csv", "text,label\nabcdef,x\nabc,y\nabcdefgh,x\nab,x\n");
   auto recipe = find_task("labelled-lines").defaults;
-  recipe.text = (directory_ / "table.csv").string();
+  recipe.text = {(directory_ / "table.csv").string()};
   recipe.max_seq_len() = 4;
   recipe.data.truncate = TruncationSide::left;
   recipe.data.val_fraction = 0.7;  // 3 of 4 texts, so that a truncated text is a sample
@@ -97,8 +97,8 @@ TEST_F(LabelledLinesErrors, NameTheLineOfAnUnknownCharacterOrClassOfTheValidatio
   replace_file(directory_ / "table.csv", "text,label\nabc,x\nbca,y\ncab,x\n");
   const auto validation = directory_ / "val.csv";
   auto recipe = find_task("labelled-lines").defaults;
-  recipe.text = (directory_ / "table.csv").string();
-  recipe.data.val_text = validation.string();
+  recipe.text = {(directory_ / "table.csv").string()};
+  recipe.data.val_text = {validation.string()};
   replace_file(validation, "text,label\nabc,x\n\"a\nß\",y\nabc,z\n");
   const auto place = [&](const char* line) { return validation.string() + ":" + line; };
   EXPECT_THAT([&] { make_task(recipe); },
@@ -107,23 +107,41 @@ TEST_F(LabelledLinesErrors, NameTheLineOfAnUnknownCharacterOrClassOfTheValidatio
   EXPECT_THAT([&] { make_task(recipe); }, throws_naming<InputError>(place("5"), "'z'", "x, y"));
   recipe.data.max_text_bytes = 10;
   EXPECT_THAT([&] { make_task(recipe); },
-              throws_naming<InputError>(recipe.text, "10", "--max-text-bytes"));
+              throws_naming<InputError>(recipe.text.front(), "10", "--max-text-bytes"));
 }
 
 TEST_F(LabelledLinesErrors, ValidationTableIsTheValidationData) {
   replace_file(directory_ / "table.csv", "text,label\nabc,x\nbca,y\ncab,x\n");
   auto recipe = find_task("labelled-lines").defaults;
-  recipe.text = (directory_ / "table.csv").string();
-  recipe.data.val_text = (directory_ / "val.csv").string();
-  replace_file(recipe.data.val_text, "text,label\ncc,y\nb,y\n");
+  recipe.text = {(directory_ / "table.csv").string()};
+  recipe.data.val_text = {(directory_ / "val.csv").string()};
+  replace_file(recipe.data.val_text.front(), "text,label\ncc,y\nb,y\n");
   const auto task = make_task(recipe);
   const auto batch = task->validation_batches(100).at(0);
   EXPECT_TRUE(batch.targets.equal(torch::tensor({1, 1}, torch::kLong)));
   Sampler sampler(3);
   EXPECT_EQ(task->training_batch(100, sampler).key_mask.sum().item<int64_t>(), 300);
   const auto checksum = task->data_checksum();
-  replace_file(recipe.data.val_text, "text,label\ncc,y\nb,x\n");
+  replace_file(recipe.data.val_text.front(), "text,label\ncc,y\nb,x\n");
   EXPECT_NE(make_task(recipe)->data_checksum(), checksum);
+}
+
+TEST_F(LabelledLinesErrors, SeveralTablesAreJoined) {
+  auto recipe = find_task("labelled-lines").defaults;
+  for (const auto& [name, table] : {std::pair("table.csv", "text,label\nabc,x\nbca,z\n"),
+                                    std::pair("more.tsv", "label\ttext\ny\tcab\nx\tacb\n")}) {
+    replace_file(directory_ / name, table);
+    recipe.text.push_back((directory_ / name).string());
+  }
+  recipe.data.val_text = recipe.text;
+  const auto task = make_task(recipe);
+  EXPECT_EQ(task->classes(), (std::vector<std::string>{"x", "y", "z"}));
+  EXPECT_EQ(task->data_notes().front().text, "3: x (2), y (1), z (1)");
+  EXPECT_TRUE(task->validation_batches(100).at(0).targets.equal(torch::tensor({0, 2, 1, 0})));
+  replace_file(recipe.text.back(), "label\ttext\ny\tcab\nx\tabd\n");
+  recipe.text.pop_back();
+  EXPECT_THAT([&] { make_task(recipe); },
+              throws_naming<InputError>(recipe.data.val_text.back() + ":2", "'y'", "x, z"));
 }
 
 TEST_F(LabelledLinesErrors, NoRowsThrow) {

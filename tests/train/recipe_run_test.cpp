@@ -131,7 +131,7 @@ TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
   fs::create_directory(directory_ / "mine");
   replace_file(directory_ / "mine" / "notes.txt", "mine");
   recipe_ = small_recipe("text");
-  recipe_.text = (directory_ / "missing.txt").string();
+  recipe_.text = {(directory_ / "missing.txt").string()};
   const auto beginning = [&](const char* name, bool overwrite) {
     return [this, name, overwrite] { RecipeRun::begin(directory_ / name, recipe_, overwrite); };
   };
@@ -153,7 +153,7 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   for (int i = 0; i < 200; ++i) text += "the fox and the hen sat by the river " + std::to_string(i);
   replace_file(directory / "text", text);
   auto recipe = small_recipe("text", 2);
-  recipe.text = (directory / "text").string();
+  recipe.text = {(directory / "text").string()};
   recipe.max_seq_len() = 16;
   recipe.data.tokenizer = TokenizerKind::subword;
   recipe.data.vocab_size = 300;

@@ -35,7 +35,7 @@ TEST_F(RecipeFile, RoundTripsTheDefaultsOfEveryTask) {
 
 TEST_F(RecipeFile, RoundTripsOtherValuesThanDefaults) {
   Recipe recipe;
-  recipe.text = "a \"quoted\" \\ path\n";
+  recipe.text = {"a \"quoted\" \\ path\n"};
   std::get<LanguageModelConfig>(recipe.model).tie_embeddings = false;
   recipe.stack().positions = PositionScheme::sinusoidal;
   recipe.stack().norm_order = NormOrder::post;
@@ -52,6 +52,21 @@ TEST_F(RecipeFile, RoundTripsOtherValuesThanDefaults) {
   EXPECT_EQ(again.training.optimizer, OptimizerKind::muon);
   EXPECT_EQ(again.training.schedule, ScheduleKind::wsd);
   EXPECT_EQ(again.training.seed, recipe.training.seed);
+}
+
+TEST_F(RecipeFile, PathsAreAStringOrAList) {
+  for (const auto& [line, expected] :
+       {std::pair("text = 'a'", std::vector<std::string>{"a"}),
+        std::pair("text = ['a']", std::vector<std::string>{"a"}),
+        std::pair("text = ['b', 'a b']", std::vector<std::string>{"b", "a b"}),
+        std::pair("text = ''", std::vector<std::string>{}),
+        std::pair("text = []", std::vector<std::string>{})}) {
+    const auto recipe = read(line);
+    EXPECT_EQ(recipe.text, expected) << line;
+    EXPECT_EQ(read(to_toml(recipe)).text, expected) << line;
+  }
+  for (const char* line : {"text = 3", "text = ['a', 3]", R"(text = ["a\u0000"])"})
+    EXPECT_THROW(read(line), InputError) << line;
 }
 
 TEST_F(RecipeFile, NumbersAreTheShortestThatReadBackToTheSameNumber) {

@@ -102,7 +102,7 @@ TEST_F(ResumedRun, AcceptsAMovedTextButNotAChangedOne) {
   run_.reset();
   replace_file(directory_ / "moved", text);
   auto recipe = recipe_;
-  recipe.text = (directory_ / "moved").string();
+  recipe.text = {(directory_ / "moved").string()};
   EXPECT_NO_THROW(resuming(recipe)());
   std::swap(text[0], text[1]);  // same characters
   replace_file(directory_ / "moved", text);

@@ -121,7 +121,7 @@ TEST(TaskLimits, ValFractionIsRespected) {
 TEST(TaskLimits, TextWithoutLineBreakHasASample) {
   const TemporaryDirectory directory;
   auto recipe = recipe_with_text(find_task("text"), directory.path());
-  replace_file(recipe.text, std::string(2000, 'a') + "b");
+  replace_file(recipe.text.front(), std::string(2000, 'a') + "b");
   for (const auto& example : make_task(recipe)->samples()) EXPECT_NE(example.prompt, "");
 }
 

@@ -20,7 +20,7 @@ class TextTask : public testing::Test {
   Recipe recipe(const std::string& text, int64_t context) {
     replace_file(directory_ / "text", text);
     auto made = find_task("text").defaults;
-    made.text = (directory_ / "text").string();
+    made.text = {(directory_ / "text").string()};
     made.max_seq_len() = context;
     return made;
   }
@@ -91,8 +91,8 @@ TEST_F(TextTask, LongTextsAreEncodedInPiecesWithoutChangingTheTokens) {
 
 TEST_F(TextTask, ValidationTextIsTheValidationData) {
   auto made = recipe(digits(100), 16);
-  made.data.val_text = (directory_ / "val").string();
-  replace_file(made.data.val_text, digits(35));
+  made.data.val_text = {(directory_ / "val").string()};
+  replace_file(made.data.val_text.front(), digits(35));
   const auto task = make_task(made);
   int64_t targets = 0;
   for (const auto& batch : task->validation_batches(4)) targets += batch.targets.numel();
@@ -101,19 +101,49 @@ TEST_F(TextTask, ValidationTextIsTheValidationData) {
   const auto starts = task->training_batch(2000, sampler).tokens.select(1, 0);
   EXPECT_EQ(std::get<0>(at::_unique(starts)).size(0), 10);
   const auto checksum = task->data_checksum();
-  replace_file(made.data.val_text, digits(36));
+  replace_file(made.data.val_text.front(), digits(36));
   EXPECT_NE(make_task(made)->data_checksum(), checksum);
-  replace_file(made.data.val_text, digits(16));
+  replace_file(made.data.val_text.front(), digits(16));
   EXPECT_THAT([&] { make_task(made); },
-              throws_naming<InputError>(made.data.val_text, "16", "max_seq_len"));
+              throws_naming<InputError>(made.data.val_text.front(), "16", "max_seq_len"));
+}
+
+TEST_F(TextTask, SeveralTextsAreJoinedWithLineBreaks) {
+  auto made = recipe(digits(30) + "\n", 8);
+  for (const char* name : {"second", "third"}) {
+    made.text.push_back((directory_ / name).string());
+    replace_file(made.text.back(), digits(20));
+    made.data.val_text.push_back(made.text.back());
+  }
+  const auto task = make_task(made);
+  EXPECT_EQ(task->tokenizer().size(), 11);  // digits and the line break
+  EXPECT_EQ(*task->num_training_sequences(), (31 + 21 + 20) / 8);
+  const auto batch = task->validation_batches(100);
+  int64_t targets = 0;
+  for (const auto& each : batch) targets += each.targets.numel();
+  EXPECT_EQ(targets, 21 + 20 - 1);
+}
+
+TEST_F(TextTask, UnknownCharactersOfOneOfSeveralTextsNameIt) {
+  auto made = recipe(digits(100), 8);
+  for (const char* name : {"first", "second"}) {
+    made.data.val_text.push_back((directory_ / name).string());
+    replace_file(made.data.val_text.back(), digits(20));
+  }
+  replace_file(made.data.val_text.back(), digits(20) + "\n");
+  EXPECT_THAT([&] { make_task(made); }, testing::Throws<InputError>());
+  replace_file(made.data.val_text.front(), digits(20) + "ß" + digits(20));
+  EXPECT_THAT([&] { make_task(made); },
+              throws_naming<InputError>(made.data.val_text.front(), "line 1, column 21"));
 }
 
 TEST_F(TextTask, UnknownCharactersOfTheValidationTextAreErrorsOrReplaced) {
   auto made = recipe(digits(100), 8);
-  made.data.val_text = (directory_ / "val").string();
-  replace_file(made.data.val_text, digits(10) + "234\n123ß");
-  EXPECT_THAT([&] { make_task(made); },
-              throws_naming<InputError>(made.data.val_text, "line 1, column 14", "--unknown"));
+  made.data.val_text = {(directory_ / "val").string()};
+  replace_file(made.data.val_text.front(), digits(10) + "234\n123ß");
+  EXPECT_THAT(
+      [&] { make_task(made); },
+      throws_naming<InputError>(made.data.val_text.front(), "line 1, column 14", "--unknown"));
   made.data.unknown = UnknownCharacters::replace;
   const auto task = make_task(made);
   EXPECT_EQ(task->tokenizer().size(), 11);
@@ -126,13 +156,13 @@ TEST_F(TextTask, TextsLargerThanMaxTextBytesThrow) {
   auto made = recipe(digits(100), 8);
   made.data.max_text_bytes = 100;
   EXPECT_NO_THROW(make_task(made));
-  made.data.val_text = (directory_ / "val").string();
-  replace_file(made.data.val_text, digits(101));
-  EXPECT_THAT([&] { make_task(made); },
-              throws_naming<InputError>(made.data.val_text, "101", "100", "--max-text-bytes"));
+  made.data.val_text = {(directory_ / "val").string()};
+  replace_file(made.data.val_text.front(), digits(101));
+  EXPECT_THAT([&] { make_task(made); }, throws_naming<InputError>(made.data.val_text.front(), "101",
+                                                                  "100", "--max-text-bytes"));
   made.data.max_text_bytes = 99;
   EXPECT_THAT([&] { make_task(made); },
-              throws_naming<InputError>(made.text, "100", "99", "--max-text-bytes"));
+              throws_naming<InputError>(made.text.front(), "100", "99", "--max-text-bytes"));
 }
 
 TEST_F(TextTask, ChecksumDiffersBetweenTexts) {

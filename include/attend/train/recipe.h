@@ -13,6 +13,7 @@
 #include <string>
 #include <string_view>
 #include <variant>
+#include <vector>
 
 namespace attend::train {
 
@@ -44,8 +45,8 @@ struct DataConfig {
                               ///< modulus
   double val_fraction = 0.1;  ///< fraction of the data used for validation; ignored if `val_text`
                               ///< is not empty
-  std::string val_text;       ///< path of a file of validation data, in the format of
-                              ///< `Recipe::text`; empty = a fraction of `Recipe::text`
+  std::vector<std::string> val_text;  ///< paths of files of validation data, in the format of
+                                      ///< `Recipe::text`; empty = a fraction of `Recipe::text`
   TokenizerKind tokenizer = TokenizerKind::character;  ///< tokenizer of tasks that read a file
   int64_t vocab_size = 1000;  ///< word tokenizer: maximum number of tokens, 0 = no limit; subword
                               ///< tokenizer: number of tokens
@@ -74,11 +75,11 @@ ATTEND_API std::string_view model_kind(const ModelConfig& config);
 /// classes in the model's config are ignored: the task determines them. `data.vocab_size` sets
 /// the vocabulary size of a subword tokenizer, and limits that of a word tokenizer.
 struct ATTEND_API Recipe {
-  std::string task = "senses";  ///< name of a task, see `tasks()`
-  std::string text;             ///< path of the file to train on, for tasks that read one
-  DataConfig data;              ///< options of the task's data
-  ModelConfig model;            ///< sizes and options of the model
-  TrainingConfig training;      ///< optimizer, schedule, evaluation
+  std::string task = "senses";    ///< name of a task, see `tasks()`
+  std::vector<std::string> text;  ///< paths of the files to train on, for tasks that read files
+  DataConfig data;                ///< options of the task's data
+  ModelConfig model;              ///< sizes and options of the model
+  TrainingConfig training;        ///< optimizer, schedule, evaluation
 
   /// The options of the model's transformer stack.
   StackConfig& stack();

@@ -5,22 +5,22 @@
 #include "attend/train/read_labelled_lines.h"
 #include "io/utf8.h"
 #include "train/checksum.h"
+#include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <map>
 
 namespace attend::train {
 namespace {
 
-std::vector<Example> examples_of(const LabelledLines& lines) {
-  std::vector<Example> examples;
+void add_examples(const LabelledLines& lines, std::vector<Example>& examples) {
   for (std::size_t i = 0; i < lines.texts.size(); ++i) {
     examples.push_back({lines.texts[i], lines.classes[static_cast<std::size_t>(lines.labels[i])]});
   }
-  return examples;
 }
 
 Batch rows_of(const std::vector<Example>& examples, const Recipe& recipe,
@@ -38,36 +38,42 @@ LabelledLines read_table(const std::filesystem::path& path, const DataConfig& da
                              data.max_text_bytes);
 }
 
-/// Reads a table other than the one from which tokenizer and classes were made. Throws InputError
-/// for a text or a class that the model does not know. The message names the line.
-LabelledLines read_other_table(const std::filesystem::path& path, const DataConfig& data,
-                               const Tokenizer& tokenizer,
-                               const std::vector<std::string>& classes) {
-  auto lines = read_table(path, data);
-  std::vector<int64_t> labels;
-  for (const auto& name : lines.classes) {
-    const auto found = std::find(classes.begin(), classes.end(), name);
-    labels.push_back(found == classes.end() ? -1 : found - classes.begin());
+/// Reads tables other than those from which tokenizer and classes were made. Throws InputError for
+/// a text or a class that the model does not know. The message names the line.
+template <typename Paths>
+std::vector<Example> read_other_tables(const Paths& paths, const DataConfig& data,
+                                       const Tokenizer& tokenizer,
+                                       const std::vector<std::string>& classes) {
+  std::vector<Example> examples;
+  for (const std::filesystem::path path : paths) {
+    const auto begin = examples.size();
+    const auto lines = read_table(path, data);
+    add_examples(lines, examples);
+    for (auto i = begin; i < examples.size(); ++i) {
+      with_source(fmt::format("{}:{}", path.string(), lines.line_numbers[i - begin]), [&] {
+        tokenizer.encode(examples[i].prompt);
+        if (std::find(classes.begin(), classes.end(), examples[i].answer) != classes.end()) return;
+        throw InputError(fmt::format("unknown class '{}', expected one of {}",
+                                     printable(examples[i].answer),
+                                     printable(fmt::format("{}", fmt::join(classes, ", ")))));
+      });
+    }
   }
-  for (std::size_t i = 0; i < lines.texts.size(); ++i) {
-    with_source(fmt::format("{}:{}", path.string(), lines.line_numbers[i]), [&] {
-      tokenizer.encode(lines.texts[i]);
-      const auto label = static_cast<std::size_t>(lines.labels[i]);
-      if (labels[label] >= 0) return;
-      throw InputError(fmt::format("unknown class '{}', expected one of {}",
-                                   printable(lines.classes[label]),
-                                   printable(fmt::format("{}", fmt::join(classes, ", ")))));
-    });
-  }
-  return lines;
+  return examples;
+}
+
+/// Returns the number of texts of each class.
+std::map<std::string, int64_t> count_classes(const std::vector<Example>& examples) {
+  std::map<std::string, int64_t> counts;
+  for (const auto& example : examples) ++counts[example.answer];
+  return counts;
 }
 
 /// Returns the most frequent classes and the number of texts of each.
-std::string class_counts(const LabelledLines& lines) {
+std::string class_counts(const std::map<std::string, int64_t>& classes) {
   constexpr std::size_t kShown = 10;
   std::vector<std::pair<int64_t, std::string>> counts;  // count, negated for sorting, and class
-  for (const auto& name : lines.classes) counts.emplace_back(0, name);
-  for (const auto label : lines.labels) --counts[static_cast<std::size_t>(label)].first;
+  for (const auto& [name, count] : classes) counts.emplace_back(-count, name);
   std::sort(counts.begin(), counts.end());
   std::vector<std::string> shown;
   for (const auto& [count, name] : counts) {
@@ -94,33 +100,33 @@ class LabelledLinesTask : public ListedTask {
 
   LabelledLinesTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
       : recipe_(recipe) {
-    if (recipe.text.empty()) {
-      throw InputError(
-          "the task 'labelled-lines' needs a .tsv or .csv file: set the key 'text' of the recipe "
-          "or pass --text FILE");
+    std::vector<Example> examples;
+    uint32_t checksum = 0;
+    for (const auto& path : files_of(recipe)) {
+      add_examples(read_table(path, recipe.data), examples);
+      checksum = crc32c_of_file(path, checksum);
     }
-    const auto lines = read_table(recipe.text, recipe.data);
-    classes_ = lines.classes;
+    const auto counts = count_classes(examples);
+    for (const auto& [name, count] : counts) classes_.push_back(name);
+    const auto source = paths_text(recipe.text);
     if (classes_.size() < 2) {
-      throw InputError(fmt::format("{}: expected at least two classes, found only '{}'",
-                                   recipe.text, classes_.front()));
+      throw InputError(fmt::format("{}: expected at least two classes, found only '{}'", source,
+                                   classes_.front()));
     }
-    auto checksum = crc32c_of_file(recipe.text);
     std::string all;
-    for (const auto& text : lines.texts) all += text + "\n";
+    for (const auto& example : examples) all += example.prompt + "\n";
     tokenizer_ = tokenizer_for(recipe, all, std::move(tokenizer));
-    notes_.push_back({"classes", class_counts(lines)});
-    auto texts = lines.texts;
+    notes_.push_back({"classes", class_counts(counts)});
     if (const auto& val_text = recipe.data.val_text; !val_text.empty()) {
-      const auto validation = read_other_table(val_text, recipe.data, *tokenizer_, classes_);
-      checksum = crc32c_of_file(val_text, checksum);
-      set_examples(examples_of(lines), examples_of(validation));
-      texts.insert(texts.end(), validation.texts.begin(), validation.texts.end());
+      const auto validation = read_other_tables(val_text, recipe.data, *tokenizer_, classes_);
+      for (const auto& path : val_text) checksum = crc32c_of_file(path, checksum);
+      set_examples(examples, validation);
+      examples.insert(examples.end(), validation.begin(), validation.end());
     } else {
-      with_source(recipe.text, [&] { set_examples(examples_of(lines), recipe.data.val_fraction); });
+      with_source(source, [&] { set_examples(examples, recipe.data.val_fraction); });
     }
     checksum_ = fmt::format("{:08x}", checksum);
-    note_truncation(texts);
+    note_truncation(examples);
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -144,11 +150,11 @@ class LabelledLinesTask : public ListedTask {
   }
 
  private:
-  void note_truncation(const std::vector<std::string>& texts) {
+  void note_truncation(const std::vector<Example>& examples) {
     std::size_t longest = 0;
     int64_t count = 0;
-    for (const auto& text : texts) {
-      const auto size = tokenizer_->encode(text).size();
+    for (const auto& example : examples) {
+      const auto size = tokenizer_->encode(example.prompt).size();
       longest = std::max(longest, size);
       count += static_cast<int64_t>(size) > recipe_.max_seq_len();
     }
@@ -158,8 +164,8 @@ class LabelledLinesTask : public ListedTask {
         {"truncated",
          fmt::format("{} of {} texts to their {} {} tokens (the longest has {}); see --max-seq-len "
                      "and --truncate {}",
-                     count, texts.size(), right ? "first" : "last", recipe_.max_seq_len(), longest,
-                     right ? "left" : "right")});
+                     count, examples.size(), right ? "first" : "last", recipe_.max_seq_len(),
+                     longest, right ? "left" : "right")});
   }
 
   Recipe recipe_;
@@ -172,8 +178,8 @@ class LabelledLinesTask : public ListedTask {
 std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Recipe& recipe,
                                     const Tokenizer& tokenizer,
                                     const std::vector<std::string>& classes, int64_t size) {
-  const auto lines = read_other_table(path, recipe.data, tokenizer, classes);
-  return split_rows(rows_of(examples_of(lines), recipe, tokenizer, classes), size);
+  const auto examples = read_other_tables(std::array{path}, recipe.data, tokenizer, classes);
+  return split_rows(rows_of(examples, recipe, tokenizer, classes), size);
 }
 
 }  // namespace

@@ -25,6 +25,9 @@ std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer
 std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
                                                std::shared_ptr<const Tokenizer> trained);
 
+/// Returns the paths of `Recipe::text`. Throws InputError if there are none.
+const std::vector<std::string>& files_of(const Recipe& recipe);
+
 /// Throws InputError if the recipe's max_seq_len is less than `longest`, the length of the longest
 /// sequence of the recipe's task.
 void check_max_seq_len(const Recipe& recipe, int64_t longest);

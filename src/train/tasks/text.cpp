@@ -2,6 +2,7 @@
 #include "attend/io/tokenizers.h"
 #include "io/files.h"
 #include "train/checksum.h"
+#include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -11,11 +12,25 @@
 namespace attend::train {
 namespace {
 
-std::string read_text_of(const Recipe& recipe) {
-  if (recipe.text.empty())
-    throw InputError(
-        "the task 'text' needs a file: set the key 'text' of the recipe or pass --text FILE");
-  return read_text(recipe.text, text_limit(recipe.data.max_text_bytes));
+/// Texts of files, one after the other. If a text that another follows does not end with a line
+/// break, a line break is added, so that its last word and the first of the next stay apart.
+struct Texts {
+  std::string all;
+  std::vector<std::pair<std::string, std::size_t>> ends;  ///< paths, and the ends of their texts
+};
+
+Texts read_texts(const std::vector<std::string>& paths, const DataConfig& data) {
+  Texts texts;
+  for (const auto& path : paths) {
+    if (!texts.all.empty() && texts.all.back() != '\n') {
+      texts.all += '\n';
+      ++texts.ends.back().second;
+    }
+    auto text = read_text(path, text_limit(data.max_text_bytes));
+    texts.all = texts.all.empty() ? std::move(text) : texts.all + text;
+    texts.ends.emplace_back(path, texts.all.size());
+  }
+  return texts;
 }
 
 /// Returns the first complete, non-empty line after the first newline of a text. Skips the part
@@ -88,17 +103,20 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// Reads and encodes a text other than the one from which the tokenizer was made. Adds the text to
-/// `checksum`.
-torch::Tensor encode_file(const std::filesystem::path& path, const DataConfig& data,
-                          const Tokenizer& tokenizer, uint32_t& checksum) {
-  const auto text = read_text(path, text_limit(data.max_text_bytes));
-  checksum = crc32c(text, checksum);
-  return with_source(path.string(), [&] { return encode_text(tokenizer, text); });
+/// Returns the tokens of texts (N). Errors name the file and the position in it.
+torch::Tensor encode_texts(const Tokenizer& tokenizer, const Texts& texts) {
+  std::vector<torch::Tensor> tokens;
+  std::size_t begin = 0;
+  for (const auto& [path, end] : texts.ends) {
+    const auto text = std::string_view(texts.all).substr(begin, end - begin);
+    tokens.push_back(with_source(path, [&] { return encode_text(tokenizer, text); }));
+    begin = end;
+  }
+  return tokens.size() == 1 ? tokens.front() : torch::cat(tokens);
 }
 
-/// Language modelling of a text file. The validation data is a file of its own or else the last
-/// tokens of the text. It is evaluated in non-overlapping windows. Training sequences start at
+/// Language modelling of text files. The validation data are files of its own or else the last
+/// tokens of the texts. It is evaluated in non-overlapping windows. Training sequences start at
 /// random positions in the rest of the text. The vocabulary is built from the whole text, but not
 /// from a validation file.
 class TextTask : public Task {
@@ -122,7 +140,7 @@ class TextTask : public Task {
   /// or not UTF-8, if the tokenizer cannot encode the validation text, or if training or validation
   /// data have fewer than max_seq_len + 1 tokens.
   TextTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
-      : TextTask(recipe, read_text_of(recipe), std::move(tokenizer)) {}
+      : TextTask(recipe, read_texts(files_of(recipe), recipe.data), std::move(tokenizer)) {}
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
   Batch training_batch(int64_t size, Sampler& sampler) const override {
@@ -142,16 +160,17 @@ class TextTask : public Task {
   std::vector<Example> samples() const override { return {{prompt_, ""}}; }
 
  private:
-  TextTask(const Recipe& recipe, const std::string& text,
-           std::shared_ptr<const Tokenizer> tokenizer)
-      : tokenizer_(tokenizer_for(recipe, text, std::move(tokenizer))),
+  TextTask(const Recipe& recipe, const Texts& texts, std::shared_ptr<const Tokenizer> tokenizer)
+      : tokenizer_(tokenizer_for(recipe, texts.all, std::move(tokenizer))),
         context_(recipe.max_seq_len()) {
-    auto checksum = crc32c(text);
-    training_ = encode_text(*tokenizer_, text);
+    auto checksum = crc32c(texts.all);
+    training_ = encode_texts(*tokenizer_, texts);
     const auto& val_text = recipe.data.val_text;
     const bool has_file = !val_text.empty();
     if (has_file) {
-      validation_ = encode_file(val_text, recipe.data, *tokenizer_, checksum);
+      const auto validation = read_texts(val_text, recipe.data);
+      checksum = crc32c(validation.all, checksum);
+      validation_ = encode_texts(*tokenizer_, validation);
     } else {
       const auto tokens = training_;
       const auto fraction = static_cast<double>(tokens.size(0)) * recipe.data.val_fraction;
@@ -160,14 +179,15 @@ class TextTask : public Task {
       validation_ = tokens.slice(0, end);
     }
     const int64_t count = training_.size(0) + validation_.size(0);
-    for (const auto& [file, name, part] :
+    for (const auto& [files, name, part] :
          {std::tuple(recipe.text, "training", training_),
           std::tuple(has_file ? val_text : recipe.text, "validation", validation_)}) {
       if (part.size(0) > context_) continue;
       throw InputError(fmt::format(
           "{}: the {} split has {} of {} tokens, expected more than max_seq_len ({}); change {} or "
           "max_seq_len",
-          file, name, part.size(0), count, context_, has_file ? "the file" : "val_fraction"));
+          paths_text(files), name, part.size(0), count, context_,
+          has_file ? "the file" : "val_fraction"));
     }
     checksum_ = fmt::format("{:08x}", checksum);
     const auto start = validation_.narrow(0, 0, context_).to(torch::kLong);
@@ -186,8 +206,7 @@ class TextTask : public Task {
 std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Recipe& recipe,
                                    const Tokenizer& tokenizer, const std::vector<std::string>&,
                                    int64_t size) {
-  uint32_t checksum = 0;
-  const auto tokens = encode_file(path, recipe.data, tokenizer, checksum);
+  const auto tokens = encode_texts(tokenizer, read_texts({path.string()}, recipe.data));
   return with_source(path.string(),
                      [&] { return text_windows(tokens, recipe.max_seq_len(), size); });
 }
@@ -196,7 +215,7 @@ std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Reci
 
 TaskInfo text_task() {
   return {"text",
-          "next character, byte, word or subword of a text file",
+          "next character, byte, word or subword of a text",
           TextTask::defaults(),
           make<TextTask>,
           {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown"},

@@ -1,0 +1,45 @@
+#include "recipe_paths.h"
+
+#include "train/recipe_fields.h"
+
+#include <glob.h>
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace attend::app {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> files_of(const std::string& pattern) {
+  std::error_code missing;
+  if (fs::exists(pattern, missing)) return {pattern};
+  glob_t found{};
+  glob(pattern.c_str(), 0, nullptr, &found);
+  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  globfree(&found);
+  return files.empty() ? std::vector{pattern} : files;
+}
+
+}  // namespace
+
+void expand_patterns(train::Recipe& recipe) {
+  for (auto* paths : train::paths_of(recipe)) {
+    std::vector<std::string> expanded;
+    for (const auto& pattern : *paths) {
+      const auto files = files_of(pattern);
+      expanded.insert(expanded.end(), files.begin(), files.end());
+    }
+    *paths = std::move(expanded);
+  }
+}
+
+void make_paths_absolute(train::Recipe& recipe) {
+  for (auto* paths : train::paths_of(recipe)) {
+    for (auto& path : *paths) path = fs::absolute(path).string();
+  }
+}
+
+}  // namespace attend::app
