@@ -4,6 +4,7 @@
 #include "attend/io/tensor_info.h"
 #include "attend/models/flops.h"
 #include "attend/train/run_directory.h"
+#include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_text.h"
@@ -22,6 +23,8 @@ namespace attend::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr std::size_t kMaxReport = std::size_t{16} << 20;
 using nlohmann::ordered_json;
 
 /// Adds the values of a recipe to `config`, by section and key. If `only_section` is not null, adds
@@ -192,6 +195,16 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
   report.json["flops_per_token"] = flops;
 }
 
+/// Adds report.txt, if there is one.
+void add_report(const fs::path& path, InspectReport& report) {
+  if (!fs::exists(path)) return;
+  const auto text = read_text(path, {kMaxReport});
+  report.json["report"] = text;
+  std::istringstream lines(text);
+  report.footer += "\n";
+  for (std::string line; std::getline(lines, line);) report.footer += printable(line) + "\n";
+}
+
 }  // namespace
 
 InspectReport inspect_run(const fs::path& directory) {
@@ -226,6 +239,7 @@ InspectReport inspect_run(const fs::path& directory) {
     const auto add = custom ? add_tensors : add_model;
     add(directory, *weights, report);
   }
+  if (finished) add_report(run.file(train::RunFiles::report), report);
   return report;
 }
 

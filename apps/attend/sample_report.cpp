@@ -37,7 +37,7 @@ std::string sample_report(train::Model& model, const train::Task& task, int64_t 
     text += example.answer.empty() ? continuation(model, task, example.prompt, seed)
                                    : question(model, task, example);
   }
-  return text.empty() ? "" : "\nSamples from the validation set:\n" + text;
+  return text.empty() ? "" : "Samples from the validation set:\n" + text;
 }
 
 }  // namespace attend::app

@@ -10,6 +10,7 @@
 #include "evaluation_text.h"
 #include "inspect_report.h"
 #include "interrupted.h"
+#include "io/files.h"
 #include "io/utf8.h"
 #include "number_option.h"
 #include "number_text.h"
@@ -24,6 +25,7 @@
 #include "train/run_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -87,21 +89,17 @@ class Training {
   /// `epochs`: as in `TrainArguments`.
   Training(train::RecipeRun run, double epochs) : run_(std::move(run)), epochs_(epochs) {}
 
-  /// Trains and finishes the run, and prints a header, the progress and reports. Throws Interrupted
-  /// if a signal stopped the run before its last step.
+  /// Trains and finishes the run, and prints a header, the progress, a report and a summary. Throws
+  /// Interrupted if a signal stopped the run before its last step.
   void run() {
-    const auto neighbors_before = neighbors();
     const auto result = train();
-    // The reports below run the model with as many threads as training used, or with all available
-    // threads if training used more. Training may have used more threads if the run finished on a
-    // machine with more cores and was then resumed on this machine.
-    train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
-    print_reports(neighbors_before);
+    if (!report_.empty()) fmt::print("\n{}", report_);
     print_summary(result);
   }
 
-  /// Does the same as `run` without the reports.
+  /// Does the same as `run`, but prints neither report nor summary.
   train::TrainResult train() {
+    const auto neighbors_before = neighbors();
     print_header();
     auto result = train_steps();
     if (result.stop_reason == train::StopReason::stop_requested) {
@@ -109,7 +107,14 @@ class Training {
                               result.state.step, directory()));
       throw Interrupted(StopSignal::received());
     }
-    return run_.finish(result);
+    return run_.finish(result, [&] {
+      // The report runs the model with as many threads as training used, or with all available
+      // threads if training used more. Training may have used more threads if the run finished on a
+      // machine with more cores and was then resumed on this machine.
+      train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
+      report_ = make_report(neighbors_before);
+      if (!report_.empty()) replace_file(run_.directory().file(train::RunFiles::report), report_);
+    });
   }
 
  private:
@@ -193,26 +198,32 @@ class Training {
 
   std::string neighbors() { return nearest_neighbors(run_.model(), run_.task()); }
 
-  void print_reports(const std::string& neighbors_before) {
+  /// Returns the nearest neighbors of embeddings, attention weights and samples as text.
+  std::string make_report(const std::string& neighbors_before) {
+    std::vector<std::string> parts;
     if (const auto after = neighbors(); !after.empty()) {
-      fmt::print(
-          "\nNearest token embeddings (cosine similarity) before training:\n{}after training:\n{}",
-          neighbors_before, after);
+      parts.push_back(fmt::format(
+          "Nearest token embeddings (cosine similarity) before training:\n{}after training:\n{}",
+          neighbors_before, after));
     }
     if (const auto attention = last_token_attention(run_.model(), run_.task());
         !attention.empty()) {
-      fmt::print(
-          "\nAttention weights of the last token (last layer, mean over heads). The vectors of the "
+      parts.push_back(
+          "Attention weights of the last token (last layer, mean over heads). The vectors of the "
           "last\nlayer contain what earlier layers have read: a large weight of a token such as "
-          "'.' "
-          "can\nstand for words before it.\n{}",
+          "'.' can\nstand for words before it.\n" +
           attention);
     }
-    fmt::print("{}", sample_report(run_.model(), run_.task(), run_.recipe().training.seed));
+    if (auto samples = sample_report(run_.model(), run_.task(), run_.recipe().training.seed);
+        !samples.empty()) {
+      parts.push_back(std::move(samples));
+    }
+    return fmt::format("{}", fmt::join(parts, "\n"));
   }
 
   train::RecipeRun run_;
   double epochs_;
+  std::string report_;
 };
 
 /// Returns the number of steps in which `epochs` epochs are trained, rounded up.

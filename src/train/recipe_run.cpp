@@ -65,10 +65,12 @@ RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, con
   return RunDirectory::exists(directory) ? open(directory, recipe) : begin(directory, recipe);
 }
 
-TrainResult RecipeRun::finish(const TrainResult& result) {
+TrainResult RecipeRun::finish(const TrainResult& result,
+                              const std::function<void()>& write_results) {
   return run_.finish(recipe_.task, result, [&] {
     write_embeddings(directory().path(), token_embedding_weight(model_),
                      token_names(task_->tokenizer()));
+    if (write_results) write_results();
   });
 }
 

@@ -27,8 +27,9 @@ namespace fs = std::filesystem;
 /// moved.
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
-    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   kTokenizerFile,
-    kSubwordFile,           RunFiles::data,         RunFiles::summary, RunFiles::recipe};
+    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   RunFiles::report,
+    kTokenizerFile,         kSubwordFile,           RunFiles::data,    RunFiles::summary,
+    RunFiles::recipe};
 
 /// The name of the folder `replaced` while it is deleted.
 constexpr const char* kDeleted = "replaced.tmp";

@@ -64,6 +64,13 @@ class Runs(InspectTest):
         self.assertIn(f"val loss    {summary['val_loss']:.4f} (best, step {summary['best_step']})\n", text)
         self.assertNotIn("\n            max_seq_len = 16", text, "the default of the task")
 
+    def test_report_of_the_training(self):
+        report = (self.run_directory / "report.txt").read_text()
+        for expected in ("Nearest token embeddings", "Attention weights"):
+            self.assertIn(expected, report)
+        self.assertTrue(self.inspect(self.run_directory).endswith("\n" + report))
+        self.assertEqual(self.inspect_json(self.run_directory)["report"], report)
+
     def test_json_has_exact_numbers(self):
         found = self.inspect_json(self.run_directory)
         summary = json.loads((self.run_directory / "summary.json").read_text())

@@ -52,7 +52,7 @@ class ATTEND_API RecipeRun {
     return run_.train(observers, stop_requested, stop_evaluation);
   }
   /// Does the same as `TrainingRun::finish`, and also writes the token embeddings.
-  TrainResult finish(const TrainResult& result);
+  TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {});
 
   /// The run directory.
   const RunDirectory& directory() const { return run_.directory(); }

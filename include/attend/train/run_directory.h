@@ -35,6 +35,8 @@ struct RunFiles {
   static constexpr const char* model = "model.safetensors";  ///< weights with best validation loss
   static constexpr const char* metrics = "metrics.jsonl";    ///< written by `MetricsLog`
   static constexpr const char* summary = "summary.json";     ///< result of a finished run
+  static constexpr const char* report = "report.txt";        ///< what the trained model does, as
+                                                             ///< text; written by `attend train`
   static constexpr const char* checkpoints = "checkpoint";   ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
   static constexpr const char* replaced =
