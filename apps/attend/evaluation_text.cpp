@@ -2,10 +2,9 @@
 
 #include "attend/train/confusion_matrix.h"
 #include "io/utf8.h"
+#include "table_text.h"
 
 #include <fmt/format.h>
-
-#include <algorithm>
 
 namespace attend::app {
 
@@ -21,32 +20,21 @@ std::string accuracy_text(const train::ExactMatch& matches) {
 
 std::string class_metrics_text(const torch::Tensor& confusion_matrix,
                                const std::vector<std::string>& classes) {
-  constexpr std::size_t kMinWidth = 5;  // of "class", and of counts in the matrix
-  std::vector<std::string> names;
-  for (const auto& name : classes) names.push_back(printable(name));
-  std::size_t width = kMinWidth;
-  for (const auto& name : names) width = std::max(width, name.size());
-
-  auto text = fmt::format("{:<{}}  precision  recall      f1  support\n", "class", width);
-  const auto metrics = train::class_metrics(confusion_matrix);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    const auto& each = metrics.at(i);
-    text += fmt::format("{:<{}}  {:>9.4f}  {:>6.4f}  {:>6.4f}  {:>7}\n", names[i], width,
-                        each.precision, each.recall, each.f1, each.support);
+  std::vector<std::vector<std::string>> metrics{{"class", "precision", "recall", "f1", "support"}};
+  std::vector<std::vector<std::string>> matrix{{""}};
+  for (const auto& name : classes) matrix[0].push_back(printable(name));
+  for (const auto& each : train::class_metrics(confusion_matrix)) {
+    const auto& name = matrix[0][metrics.size()];
+    const auto counts = confusion_matrix[static_cast<int64_t>(metrics.size()) - 1];
+    metrics.push_back({name, fmt::format("{:.4f}", each.precision),
+                       fmt::format("{:.4f}", each.recall), fmt::format("{:.4f}", each.f1),
+                       fmt::format("{}", each.support)});
+    matrix.push_back({name});
+    for (int64_t i = 0; i < counts.size(0); ++i)
+      matrix.back().push_back(fmt::format("{}", counts[i].item<int64_t>()));
   }
-
-  text += fmt::format("\nconfusion matrix (row = true class, column = predicted class)\n{:<{}}", "",
-                      width);
-  for (const auto& name : names) text += fmt::format("  {:>{}}", name, kMinWidth);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    text += fmt::format("\n{:<{}}", names[i], width);
-    const auto row = confusion_matrix[static_cast<int64_t>(i)];
-    for (std::size_t j = 0; j < names.size(); ++j) {
-      text += fmt::format("  {:>{}}", row[static_cast<int64_t>(j)].item<int64_t>(),
-                          std::max(kMinWidth, names[j].size()));
-    }
-  }
-  return text + "\n";
+  return fmt::format("{}\nconfusion matrix (row = true class, column = predicted class)\n{}",
+                     table_text(metrics, "<>"), table_text(matrix, "<>"));
 }
 
 }  // namespace attend::app

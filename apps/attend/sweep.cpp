@@ -9,6 +9,7 @@
 #include "overrides.h"
 #include "recipe_paths.h"
 #include "stop_signal.h"
+#include "table_text.h"
 #include "terminal.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
@@ -157,19 +158,6 @@ std::size_t index_of_best(const std::vector<ordered_json>& results) {
   return best;
 }
 
-/// Prints rows of cells. The width of a column is the length of its longest cell.
-void print_table(const std::vector<std::vector<std::string>>& rows) {
-  for (const auto& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      std::size_t width = 0;
-      for (const auto& other : rows) width = std::max(width, other[i].size());
-      line += fmt::format("{:<{}}  ", row[i], width);
-    }
-    fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
-  }
-}
-
 std::vector<std::string> cells_of(const Combination& combination, const ordered_json& results) {
   auto cells = combination.values;
   for (auto& cell : cells) cell = printable(cell);
@@ -217,8 +205,7 @@ void run_sweep(const Sweep& sweep) {
     rows.push_back(cells_of(combinations[i], results[i]));
     rows.back().emplace_back(i == best ? "best" : "");
   }
-  fmt::print("\n");
-  print_table(rows);
+  fmt::print("\n{}", table_text(rows, "<"));
 
   ordered_json json{{"best", nullptr}, {"combinations", results}};
   if (has_best) json["best"] = results[best]["run"];

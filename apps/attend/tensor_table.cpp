@@ -2,17 +2,13 @@
 
 #include "io/utf8.h"
 #include "number_text.h"
+#include "table_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <array>
-
 namespace attend::app {
 namespace {
-
-using Row = std::array<std::string, 6>;
 
 const char* role_name(TensorRole role) {
   switch (role) {
@@ -47,7 +43,7 @@ std::string suffix_of(const TensorTree& node) {
 }
 
 void add_rows(const TensorTree& tree, int64_t all, int64_t depth, std::size_t indent,
-              std::vector<Row>& rows) {
+              std::vector<std::vector<std::string>>& rows) {
   if (depth == 0) return;
   for (const auto& node : tree.children) {
     const auto elements = static_cast<double>(node.totals.elements);
@@ -63,19 +59,10 @@ void add_rows(const TensorTree& tree, int64_t all, int64_t depth, std::size_t in
 }  // namespace
 
 std::string tensor_table(const TensorTree& tree, int64_t depth) {
-  std::vector<Row> rows{{"tensor", "shape", "dtype", "elements", "bytes", "share"}};
+  std::vector<std::vector<std::string>> rows{
+      {"tensor", "shape", "dtype", "elements", "bytes", "share"}};
   add_rows(tree, tree.totals.elements, depth, 0, rows);
-  std::array<std::size_t, std::tuple_size_v<Row>> width{};
-  for (const auto& row : rows) {
-    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
-  }
-  std::string text;
-  for (const auto& row : rows) {
-    text += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}  {:>{}}\n", row[0], width[0],
-                        row[1], width[1], row[2], width[2], row[3], width[3], row[4], width[4],
-                        row[5], width[5]);
-  }
-  return text;
+  return table_text(rows, "<<<>");
 }
 
 nlohmann::ordered_json tensors_json(const std::vector<TensorInfo>& tensors) {
