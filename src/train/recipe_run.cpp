@@ -48,8 +48,7 @@ RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe&
 RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
   RunDirectory::open(directory);  // throws if the directory is not a run
   check_values(directory, fixed_values(recipe));
-  const bool subwords = recipe.data.tokenizer == TokenizerKind::subword;
-  const auto setup = make_training_setup(recipe, subwords ? load_tokenizer(directory) : nullptr);
+  const auto setup = make_training_setup(recipe, load_tokenizer(directory));
   return {recipe, setup,
           TrainingRun::open(directory, run_content(recipe, *setup.task),
                             objective_of(recipe, setup), recipe.training, {})};

@@ -69,8 +69,8 @@ void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
 
 std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
                                                std::shared_ptr<const Tokenizer> trained) {
+  if (trained != nullptr) return trained;
   const auto& data = recipe.data;
-  if (trained != nullptr && data.tokenizer == TokenizerKind::subword) return trained;
   return make_tokenizer(data.tokenizer, text, data.vocab_size, data.unknown);
 }
 

@@ -36,7 +36,7 @@ class Resuming(RunsTest):
 
     def test_other_data_is_rejected(self):
         self.text.write_text("Füchse fressen Früchte!\n" * 100, encoding="utf-8")
-        self.refuses(["--max-steps", 20], "the tokenizer differs from tokenizer.json of the run")
+        self.refuses(["--max-steps", 20], str(self.text), "'!'")
         self.text.write_text("Früchte fressen Füchse.\n" * 100, encoding="utf-8")
         self.refuses(["--max-steps", 20], "checksum of the data")
         self.text.unlink()

@@ -86,7 +86,7 @@ TEST_F(RunDirectoryTest, DetectsAChangedText) {
   std::replace(text.begin(), text.end(), 'w', 'W');
   replace_file(directory_ / "text", text);
   EXPECT_THAT([&] { run.make_task(); },
-              throws<InputError>("differs from the vocabulary of the run"));
+              throws_naming<InputError>((directory_ / "text").string(), "'W'"));
 }
 
 TEST_F(RunDirectoryTest, LoadNamesTheMissingFile) {

@@ -88,8 +88,8 @@ ATTEND_API const std::vector<TaskInfo>& tasks();
 /// suggests the nearest name.
 ATTEND_API const TaskInfo& find_task(const std::string& name);
 
-/// Makes the task of a recipe. `tokenizer`: tokenizer of a run with the same recipe and data; a
-/// task with a subword tokenizer uses it instead of training a new one. Throws InputError if the
+/// Makes the task of a recipe. `tokenizer`: tokenizer of a run; a task that reads a file uses it
+/// instead of making a new one. Throws InputError if the tokenizer cannot encode the file, if the
 /// task is unknown, if the kind of model is not the one that the task requires, or if a value is
 /// out of the task's range. Also throws InputError if the recipe sets a value that the task does
 /// not read: `Recipe::text`, or a field of `DataConfig` that differs from the task's default.

@@ -17,12 +17,6 @@
 namespace attend::train {
 namespace {
 
-void add_examples(const LabelledLines& lines, std::vector<Example>& examples) {
-  for (std::size_t i = 0; i < lines.texts.size(); ++i) {
-    examples.push_back({lines.texts[i], lines.classes[static_cast<std::size_t>(lines.labels[i])]});
-  }
-}
-
 Batch rows_of(const std::vector<Example>& examples, const Recipe& recipe,
               const Tokenizer& tokenizer, const std::vector<std::string>& classes) {
   return classification_rows(examples,
@@ -33,33 +27,50 @@ Batch rows_of(const std::vector<Example>& examples, const Recipe& recipe,
                              classes);
 }
 
-LabelledLines read_table(const std::filesystem::path& path, const DataConfig& data) {
-  return read_labelled_lines(path, {.text = data.text_column, .label = data.label_column},
-                             data.max_text_bytes);
+/// The rows of one or more tables.
+struct Table {
+  std::vector<std::string> paths;
+  std::vector<Example> examples;
+  std::vector<std::pair<std::size_t, int64_t>> places;  ///< index of the path, and line, per row
+
+  /// Calls `use` with each example. If `use` throws InputError, the message names file and line.
+  template <typename Use>
+  void for_each(const Use& use) const {
+    for (std::size_t i = 0; i < examples.size(); ++i) {
+      const auto& [path, line] = places[i];
+      with_source(fmt::format("{}:{}", paths[path], line), [&] { use(examples[i]); });
+    }
+  }
+};
+
+Table read_tables(const std::vector<std::string>& paths, const DataConfig& data) {
+  Table table{paths, {}, {}};
+  for (std::size_t path = 0; path < paths.size(); ++path) {
+    const auto lines = read_labelled_lines(
+        paths[path], {.text = data.text_column, .label = data.label_column}, data.max_text_bytes);
+    for (std::size_t i = 0; i < lines.texts.size(); ++i) {
+      const auto label = static_cast<std::size_t>(lines.labels[i]);
+      table.examples.push_back({lines.texts[i], lines.classes[label]});
+      table.places.emplace_back(path, lines.line_numbers[i]);
+    }
+  }
+  return table;
 }
 
 /// Reads tables other than those from which tokenizer and classes were made. Throws InputError for
-/// a text or a class that the model does not know. The message names the line.
-template <typename Paths>
-std::vector<Example> read_other_tables(const Paths& paths, const DataConfig& data,
-                                       const Tokenizer& tokenizer,
+/// a text or a class that the model does not know.
+std::vector<Example> read_other_tables(const std::vector<std::string>& paths,
+                                       const DataConfig& data, const Tokenizer& tokenizer,
                                        const std::vector<std::string>& classes) {
-  std::vector<Example> examples;
-  for (const std::filesystem::path path : paths) {
-    const auto begin = examples.size();
-    const auto lines = read_table(path, data);
-    add_examples(lines, examples);
-    for (auto i = begin; i < examples.size(); ++i) {
-      with_source(fmt::format("{}:{}", path.string(), lines.line_numbers[i - begin]), [&] {
-        tokenizer.encode(examples[i].prompt);
-        if (std::find(classes.begin(), classes.end(), examples[i].answer) != classes.end()) return;
-        throw InputError(fmt::format("unknown class '{}', expected one of {}",
-                                     printable(examples[i].answer),
-                                     printable(fmt::format("{}", fmt::join(classes, ", ")))));
-      });
-    }
-  }
-  return examples;
+  auto table = read_tables(paths, data);
+  table.for_each([&](const Example& example) {
+    tokenizer.encode(example.prompt);
+    if (std::find(classes.begin(), classes.end(), example.answer) != classes.end()) return;
+    throw InputError(fmt::format("unknown class '{}', expected one of {}",
+                                 printable(example.answer),
+                                 printable(fmt::format("{}", fmt::join(classes, ", ")))));
+  });
+  return std::move(table.examples);
 }
 
 /// Returns the number of texts of each class.
@@ -100,12 +111,10 @@ class LabelledLinesTask : public ListedTask {
 
   LabelledLinesTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
       : recipe_(recipe) {
-    std::vector<Example> examples;
+    auto table = read_tables(files_of(recipe), recipe.data);
+    auto& examples = table.examples;
     uint32_t checksum = 0;
-    for (const auto& path : files_of(recipe)) {
-      add_examples(read_table(path, recipe.data), examples);
-      checksum = crc32c_of_file(path, checksum);
-    }
+    for (const auto& path : recipe.text) checksum = crc32c_of_file(path, checksum);
     const auto counts = count_classes(examples);
     for (const auto& [name, count] : counts) classes_.push_back(name);
     const auto source = paths_text(recipe.text);
@@ -115,7 +124,9 @@ class LabelledLinesTask : public ListedTask {
     }
     std::string all;
     for (const auto& example : examples) all += example.prompt + "\n";
+    const bool is_given = tokenizer != nullptr;
     tokenizer_ = tokenizer_for(recipe, all, std::move(tokenizer));
+    if (is_given) table.for_each([&](const auto& each) { tokenizer_->encode(each.prompt); });
     notes_.push_back({"classes", class_counts(counts)});
     if (const auto& val_text = recipe.data.val_text; !val_text.empty()) {
       const auto validation = read_other_tables(val_text, recipe.data, *tokenizer_, classes_);
@@ -178,7 +189,7 @@ class LabelledLinesTask : public ListedTask {
 std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Recipe& recipe,
                                     const Tokenizer& tokenizer,
                                     const std::vector<std::string>& classes, int64_t size) {
-  const auto examples = read_other_tables(std::array{path}, recipe.data, tokenizer, classes);
+  const auto examples = read_other_tables({path.string()}, recipe.data, tokenizer, classes);
   return split_rows(rows_of(examples, recipe, tokenizer, classes), size);
 }
 

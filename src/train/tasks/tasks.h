@@ -20,8 +20,8 @@ std::unique_ptr<Task> make(const Recipe& recipe, std::shared_ptr<const Tokenizer
     return std::make_unique<Made>(recipe);
 }
 
-/// Returns the tokenizer for a recipe: `trained` if it is not null and the recipe uses a subword
-/// tokenizer, which is slow to train; otherwise a new tokenizer made from `text`.
+/// Returns the tokenizer for a recipe: `trained` if it is not null; otherwise a new tokenizer made
+/// from `text`.
 std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
                                                std::shared_ptr<const Tokenizer> trained);
 
