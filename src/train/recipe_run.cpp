@@ -4,6 +4,7 @@
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/task_objective.h"
+#include "train/initial_weights.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
 
@@ -20,6 +21,19 @@ std::shared_ptr<Objective> objective_of(const Recipe& recipe, const TrainingSetu
   return std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training);
 }
 
+/// Throws InputError if the run in `directory` began with other weights than those of the run in
+/// `init_from`, which may be empty.
+void check_init_from(const std::filesystem::path& directory,
+                     const std::filesystem::path& init_from) {
+  using Values = std::map<std::string, std::string>;
+  const auto record_of = [](const std::filesystem::path& path) {
+    return read_record(RunDirectory::open(path).file(RunFiles::data));
+  };
+  const Values run{{kInitFrom, record_of(directory).init_from}};
+  const Values now{{kInitFrom, init_from.empty() ? "" : record_of(init_from).run_id}};
+  throw_if_different(directory, differences_of(run, now));
+}
+
 }  // namespace
 
 TrainingSetup make_training_setup(const Recipe& recipe,
@@ -33,16 +47,52 @@ TrainingSetup make_training_setup(const Recipe& recipe,
   return {device, std::move(task), std::move(model)};
 }
 
+TrainingSetup make_training_setup(const Recipe& recipe, const std::filesystem::path& init_from) {
+  if (init_from.empty()) return make_training_setup(recipe);
+  const auto source = RunDirectory::open(init_from).load();
+  check_tokenizer_options(init_from, source, recipe);
+  auto setup = make_training_setup(recipe, source.tokenizer);
+  setup.initial_weights = copy_initial_weights(init_from, source, recipe, setup);
+  return setup;
+}
+
+Recipe fine_tuning_recipe(const Recipe& source, const std::string& task) {
+  const auto& info = find_task(task);
+  auto recipe = info.defaults;
+  if (task == source.task) {
+    recipe.text = source.text;
+    recipe.data = source.data;
+  } else if (info.reads_file()) {
+    recipe.data.tokenizer = source.data.tokenizer;
+    recipe.data.vocab_size = source.data.vocab_size;
+    recipe.data.unknown = source.data.unknown;
+  }
+  if (recipe.model.index() == source.model.index()) {
+    recipe.model = source.model;
+  } else {
+    recipe.stack() = source.stack();
+    recipe.max_seq_len() = source.max_seq_len();
+  }
+  return recipe;
+}
+
 RecipeRun::RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingRun run)
-    : recipe_(recipe), task_(setup.task), model_(setup.model), run_(std::move(run)) {}
+    : recipe_(recipe),
+      task_(setup.task),
+      model_(setup.model),
+      initial_weights_(setup.initial_weights),
+      run_(std::move(run)) {}
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
-                           bool overwrite) {
+                           bool overwrite, const std::filesystem::path& init_from) {
   check_can_create(directory, overwrite);  // first, since making the task may take long
-  const auto setup = make_training_setup(recipe);
-  return {recipe, setup,
-          TrainingRun::begin(directory, run_content(recipe, *setup.task),
-                             objective_of(recipe, setup), recipe.training, {}, overwrite)};
+  const auto setup = make_training_setup(recipe, init_from);
+  auto content = run_content(recipe, *setup.task);
+  if (setup.initial_weights) content.record.init_from = setup.initial_weights->run_id;
+  auto run = TrainingRun::begin(directory, content, objective_of(recipe, setup), recipe.training,
+                                {}, overwrite);
+  if (setup.initial_weights) run.save_checkpoint();  // resuming does not need the other run
+  return {recipe, setup, std::move(run)};
 }
 
 RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
@@ -60,8 +110,15 @@ RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe
   return run;
 }
 
-RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe) {
-  return RunDirectory::exists(directory) ? open(directory, recipe) : begin(directory, recipe);
+RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
+                                     const std::filesystem::path& init_from) {
+  const bool exists = RunDirectory::exists(directory);
+  if (exists) check_init_from(directory, init_from);
+  // A process may have been killed after it created the run and before it saved the initial
+  // weights.
+  const bool begins = !exists || (!init_from.empty() && !has_results(directory));
+  return begins ? begin(directory, recipe, /*overwrite=*/exists, init_from)
+                : open(directory, recipe);
 }
 
 TrainResult RecipeRun::finish(const TrainResult& result,

@@ -20,6 +20,8 @@ struct RunRecord {
   std::vector<std::string> classes;          ///< class names of a classifier
   std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
   std::map<std::string, std::string> files = {};  ///< CRC-32C of the tokenizer's files, by name
+  std::string init_from = {};  ///< `run_id` of the run whose weights were the initial weights;
+                               ///< empty if the initial weights were random
 };
 
 /// Content of a run directory before training.

@@ -68,11 +68,6 @@ bool has_checkpoint(const fs::path& directory) {
   return !CheckpointStore(directory / RunFiles::checkpoints).latest().empty();
 }
 
-/// True if a run can be evaluated or resumed.
-bool has_results(const fs::path& directory) {
-  return fs::exists(directory / RunFiles::model) || has_checkpoint(directory);
-}
-
 /// A folder `replaced` without a recipe is what an interrupted move leaves.
 bool replaced_is_complete(const fs::path& directory) {
   return RunDirectory::exists(directory / RunFiles::replaced);
@@ -108,6 +103,10 @@ void restore(const fs::path& folder, const fs::path& directory) {
 }
 
 }  // namespace
+
+bool has_results(const fs::path& directory) {
+  return fs::exists(directory / RunFiles::model) || has_checkpoint(directory);
+}
 
 OverwriteGuard::OverwriteGuard(fs::path directory) : directory_(std::move(directory)) {
   check_is_run(directory_);

@@ -7,6 +7,9 @@
 
 namespace attend::train {
 
+/// True if the run in `directory` can be evaluated or resumed: it has best weights or a checkpoint.
+ATTEND_API bool has_results(const std::filesystem::path& directory);
+
 /// Returns false if `directory` does not exist, is empty, or contains only files of an interrupted
 /// `RunDirectory::create`. For any other directory, returns true if `overwrite` is true, and throws
 /// InputError if `overwrite` is false.

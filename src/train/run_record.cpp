@@ -114,12 +114,14 @@ RunRecord new_record(RunRecord record, const std::map<std::string, std::string>&
 }
 
 std::string to_json(const RunRecord& record) {
-  return to_text_with_checksum({{kRunId, record.run_id},
-                                {"provenance", to_object(record.provenance)},
-                                {"checksum", record.data_checksum},
-                                {"classes", record.classes},
-                                {"fixed", record.fixed},
-                                {"files", record.files}});
+  Json json{{kRunId, record.run_id},
+            {"provenance", to_object(record.provenance)},
+            {"checksum", record.data_checksum},
+            {"classes", record.classes},
+            {"fixed", record.fixed},
+            {"files", record.files}};
+  if (!record.init_from.empty()) json[kInitFrom] = record.init_from;
+  return to_text_with_checksum(json);
 }
 
 RunRecord read_record(const std::filesystem::path& path) {
@@ -131,7 +133,8 @@ RunRecord read_record(const std::filesystem::path& path) {
             .data_checksum = json.at("checksum"),
             .classes = json.at("classes"),
             .fixed = json.at("fixed"),
-            .files = json.at("files")};
+            .files = json.at("files"),
+            .init_from = json.value(kInitFrom, std::string())};
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: {}; {}", path.string(), message_of(error), kRestore));
   } catch (const InputError& error) {

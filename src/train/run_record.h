@@ -28,6 +28,9 @@ ATTEND_API bool is_custom_kind(const std::map<std::string, std::string>& fixed);
 /// metadata of model.safetensors.
 inline constexpr const char* kRunId = "run_id";
 
+/// Key of `RunRecord::init_from` in data.json.
+inline constexpr const char* kInitFrom = "init_from";
+
 /// Returns the value of `kRunId` in a JSON object; empty if it is missing or not a string.
 ATTEND_API std::string run_id_in(const nlohmann::ordered_json& json);
 

@@ -7,8 +7,10 @@
 #include "attend/train/metrics_log.h"
 #include "attend/train/recipe.h"
 #include "attend/train/tensorboard_log.h"
+#include "io/utf8.h"
 #include "train/autocast_for.h"
 #include "train/run_content.h"
+#include "train/run_record.h"
 
 #include <fmt/format.h>
 
@@ -35,6 +37,17 @@ bool is_finished(const RunDirectory& directory, const TrainerState& state,
       config.patience > 0 && state.evaluations_without_improvement >= config.patience;
   return (state.step == config.max_steps && (has_summary || !state.best)) ||
          (has_summary && out_of_patience);
+}
+
+/// Throws InputError if the initial weights of the run were those of another run, which only a
+/// checkpoint contains.
+void check_began_with_random_weights(const RunDirectory& directory) {
+  const auto init_from = read_record(directory.file(RunFiles::data)).init_from;
+  if (init_from.empty()) return;
+  throw InputError(fmt::format(
+      "{}: no checkpoint has been saved, which would contain the initial weights (the weights of "
+      "the run with the run_id '{}'); overwrite the run with a new one",
+      directory.path().string(), printable(init_from)));
 }
 
 [[noreturn]] void throw_already_trained(const RunDirectory& directory, int64_t step,
@@ -101,13 +114,20 @@ TrainingRun TrainingRun::begin_or_resume(const std::filesystem::path& directory,
 
 void TrainingRun::restore_checkpoint() {
   const auto found = directory_.latest_checkpoint();
-  if (!found) return;
+  if (!found) {
+    check_began_with_random_weights(directory_);
+    return;
+  }
   resumed_state_ = found->checkpoint.trainer_state;
   damaged_ = found->damaged;
   if (resumed_state_.step > config_.max_steps)
     throw_already_trained(directory_, resumed_state_.step, config_.max_steps);
   is_finished_ = train::is_finished(directory_, resumed_state_, config_);
   trainer_->restore(found->checkpoint);
+}
+
+void TrainingRun::save_checkpoint() const {
+  directory_.checkpoint_sink()->save(trainer_->checkpoint());
 }
 
 void TrainingRun::check_is_unfinished() const {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/io/safetensors.h"
 #include "attend/train/model.h"
 #include "attend/train/recipe.h"
 #include "attend/train/task.h"
@@ -11,16 +12,29 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace attend::train {
 
+/// The weights of another run with which a run begins; see `RecipeRun::begin`.
+struct InitialWeights {
+  std::filesystem::path directory;  ///< directory of the other run
+  std::string run_id;               ///< identity of the other run, as in its data.json
+  int64_t num_tensors = 0;          ///< number of tensors that were copied
+  IncompatibleKeys keys = {};       ///< tensors that are new, and tensors of the other run that are
+                                    ///< not used
+  std::vector<std::string> changed_options = {};  ///< a line for each option of the model whose
+                                                  ///< value differs from the other run
+};
+
 /// Task, model and device of a recipe.
 struct TrainingSetup {
-  torch::Device device;              ///< resolved from the recipe
-  std::shared_ptr<const Task> task;  ///< with its data
-  Model model;                       ///< with new weights, on the device
+  torch::Device device;                                ///< resolved from the recipe
+  std::shared_ptr<const Task> task;                    ///< with its data
+  Model model;                                         ///< with its initial weights, on the device
+  std::optional<InitialWeights> initial_weights = {};  ///< empty if all weights are random
 };
 
 /// Makes the task and the model of a recipe. Seeds LibTorch's global generators with the recipe's
@@ -28,6 +42,22 @@ struct TrainingSetup {
 /// available, and in the same cases as `check_recipe`, `make_task` and `make_model`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+
+/// Makes the task and the model of a recipe. The initial weights of the model are those of the run
+/// in `init_from`, as in `RecipeRun::begin`, or random if `init_from` is empty.
+ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
+                                             const std::filesystem::path& init_from);
+
+/// Returns a recipe for a run of `task` that begins with the weights of a run with the recipe
+/// `source`: the default recipe of `task`, with the options of the model and the tokenizer of
+/// `source`. If `source` has the same task, text and data options are also those of `source`. If
+/// the tasks require different kinds of models, only the stack options and `max_seq_len` of the
+/// model are taken from `source`. Throws InputError for an unknown task.
+///
+///     auto recipe = fine_tuning_recipe(RunDirectory::open("runs/base").recipe(), "text");
+///     recipe.text = "other.txt";
+///     auto run = RecipeRun::begin("runs/tuned", recipe, /*overwrite=*/false, "runs/base");
+ATTEND_API Recipe fine_tuning_recipe(const Recipe& source, const std::string& task);
 
 /// A `TrainingRun` that trains the model of a recipe on its task.
 ///
@@ -38,12 +68,22 @@ class ATTEND_API RecipeRun {
  public:
   /// Creates the run directory. Throws InputError in the same cases as
   /// `make_training_setup` and `RunDirectory::create`.
+  ///
+  /// If `init_from` is not empty, it is the directory of another run, whose best weights are the
+  /// initial weights; see `fine_tuning_recipe`. A task that reads a file uses the tokenizer of the
+  /// other run. The weights of the head are random if the other run has another kind of model, no
+  /// such head, or other classes. All other tensors of the two models must have the same names and
+  /// shapes; the blocks of a `LanguageModel` and of a `SequenceClassifier` correspond. The initial
+  /// weights are saved in a checkpoint of step 0. Throws InputError if the tokenizers or the models
+  /// do not fit, and in the same cases as `RunDirectory::load`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
-                         bool overwrite = false);
+                         bool overwrite = false, const std::filesystem::path& init_from = {});
   /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
   static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
   /// Begins a run in `directory`, or resumes the existing run; see `TrainingRun::begin_or_resume`.
-  static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe);
+  /// `init_from`: as in `begin`. Throws InputError if the existing run began with other weights.
+  static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
+                                   const std::filesystem::path& init_from = {});
 
   /// Trains; see `TrainingRun::train`.
   TrainResult train(const std::vector<Observer*>& observers = {},
@@ -64,6 +104,9 @@ class ATTEND_API RecipeRun {
   const std::vector<std::string>& damaged() const { return run_.damaged(); }
   /// See `TrainingRun::is_finished`.
   bool is_finished() const { return run_.is_finished(); }
+  /// The weights of another run with which this run begins; empty if the initial weights are
+  /// random, and for a resumed run.
+  const std::optional<InitialWeights>& initial_weights() const { return initial_weights_; }
   /// The recipe of the run.
   const Recipe& recipe() const { return recipe_; }
   /// The task with its data.
@@ -80,6 +123,7 @@ class ATTEND_API RecipeRun {
   Recipe recipe_;
   std::shared_ptr<const Task> task_;
   Model model_;
+  std::optional<InitialWeights> initial_weights_;
   TrainingRun run_;
 };
 

@@ -116,8 +116,11 @@ class ATTEND_API TrainingRun {
                           const TrainingRunOptions& options);
   TrainResult finish(const std::string& task, const TrainResult& result,
                      const std::function<void()>& write_results);
-  /// Restores the latest checkpoint, if there is one.
+  /// Restores the latest checkpoint, if there is one. Throws InputError if there is none and the
+  /// initial weights of the run were not random.
   void restore_checkpoint();
+  /// Saves a checkpoint of the current step.
+  void save_checkpoint() const;
   /// Throws InputError if the run is finished; the message says what to change.
   void check_is_unfinished() const;
   /// Evaluates the module on all validation data.
