@@ -115,6 +115,10 @@ void add_provenance(const train::RunRecord& record, InspectReport& report) {
       report_line("machine", fmt::format("{}, {} CPUs, {}", printable(provenance.cpu),
                                          provenance.num_cpus, printable(provenance.os)));
   report.json[train::kRunId] = record.run_id;
+  if (!record.init_from.empty()) {
+    report.header += report_line("init from", "run_id " + printable(record.init_from));
+    report.json[train::kInitFrom] = record.init_from;
+  }
   report.json["provenance"] = train::to_object(provenance);
 }
 

@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/read_labelled_lines.h"
+#include "attend/train/recipe_run.h"
 #include "attend/train/task.h"
 #include "choice.h"
 #include "io/utf8.h"
@@ -335,7 +336,8 @@ bool RecipeFlags::has(const std::string& flag) const {
                      [&](const Setting& each) { return each.field.get().flag() == flag; });
 }
 
-Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
+Recipe RecipeFlags::resolve(const std::string& name_or_path,
+                            const std::optional<Recipe>& source) const {
   const auto file = name_or_path.empty() ? std::filesystem::path() : find_recipe(name_or_path);
   Recipe wanted;
   wanted.task.clear();
@@ -346,14 +348,15 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
   for (const auto& each : given_) {
     if (std::string_view(each.field.get().section).empty()) each.set(wanted);
   }
-  if (wanted.task.empty() && !wanted.text.empty() &&
+  const auto default_task = source ? source->task : wanted.text.empty() ? Recipe{}.task : "text";
+  if (wanted.task.empty() && default_task == "text" && !wanted.text.empty() &&
       train::has_table_extension(wanted.text.front())) {
     throw InputError(
         fmt::format("{}: found a table; pass --task labelled-lines to predict the labels of its "
                     "texts, or --task text to train on the file as one text",
                     wanted.text.front()));
   }
-  if (wanted.task.empty()) wanted.task = wanted.text.empty() ? Recipe{}.task : "text";
+  if (wanted.task.empty()) wanted.task = default_task;
   const auto& task = train::find_task(wanted.task);
   if (!task_of_file.empty() && task_of_file != wanted.task) {
     throw InputError(
@@ -367,7 +370,8 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path) const {
                     "of the recipe",
                     wanted.task));
   }
-  Recipe recipe = task.defaults;
+  Recipe recipe = source ? train::fine_tuning_recipe(*source, wanted.task) : task.defaults;
+  if (!wanted.text.empty()) recipe.data.val_text.clear();  // belongs to the text of `source`
   if (!file.empty()) recipe = train::read_recipe(file, recipe);
   recipe.task = wanted.task;
   return over(recipe);

@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,8 +47,10 @@ class RecipeFlags {
 
   /// Returns the recipe `name_or_path` with the flags applied. Values not set in the recipe file
   /// or by flags are the task's defaults. If `name_or_path` is empty, applies the flags to the
-  /// task's defaults.
-  train::Recipe resolve(const std::string& name_or_path) const;
+  /// task's defaults. `source`: recipe of the run whose weights are the initial weights. Its task
+  /// is the default task, and the defaults of the values are those of `fine_tuning_recipe`.
+  train::Recipe resolve(const std::string& name_or_path,
+                        const std::optional<train::Recipe>& source = {}) const;
   /// Returns `base` with the flags applied. Throws InputError if two flags set the same value.
   train::Recipe over(train::Recipe base) const;
   /// Returns true if the value of `flag`, for example --lr, was given by the flag or by --set.

@@ -84,14 +84,15 @@ Combination make_combination(const Sweep& sweep, const std::vector<Setting>& set
 
 /// Throws InputError if the run of the combination can be neither created nor resumed. Finds out if
 /// the run is finished.
-void check_combination(Combination& combination) {
+void check_combination(const Sweep& sweep, Combination& combination) {
   const auto& directory = combination.directory;
   const auto& recipe = combination.recipe;
   if (train::RunDirectory::exists(directory)) {
-    combination.is_finished = train::RecipeRun::begin_or_resume(directory, recipe).is_finished();
+    combination.is_finished =
+        train::RecipeRun::begin_or_resume(directory, recipe, sweep.init_from).is_finished();
   } else {
     train::check_can_create(directory, /*overwrite=*/false);
-    train::make_training_setup(recipe);
+    train::make_training_setup(recipe, sweep.init_from);
   }
 }
 
@@ -103,7 +104,7 @@ std::vector<Combination> make_combinations(const Sweep& sweep) {
     for (const auto& setting : settings) given.push_back(setting.name);
     with_source(fmt::format("{}", fmt::join(given, " ")), [&] {
       combinations.push_back(make_combination(sweep, settings));
-      check_combination(combinations.back());
+      check_combination(sweep, combinations.back());
       if (!names.insert(combinations.back().name).second)
         throw InputError(
             fmt::format("found {} twice, expected different combinations: remove one "
@@ -117,7 +118,8 @@ std::vector<Combination> make_combinations(const Sweep& sweep) {
 void train_combination(const Sweep& sweep, Combination& combination) {
   try {
     train::set_num_threads(combination.recipe.training.threads);
-    sweep.train(train::RecipeRun::begin_or_resume(combination.directory, combination.recipe));
+    sweep.train(train::RecipeRun::begin_or_resume(combination.directory, combination.recipe,
+                                                  sweep.init_from));
   } catch (const Interrupted&) {
     write_error("to continue the sweep, run the same command again\n");
     throw;

@@ -48,6 +48,7 @@ struct TrainArguments {
   std::vector<std::vector<Setting>> sweep;  ///< as in `Sweep`; empty if --sweep was not given
   bool overwrite = false;
   bool print_config = false;
+  std::string init_from;  ///< directory of a run
 };
 
 /// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
@@ -151,8 +152,22 @@ class Training {
     for (const auto& note : run_.task().data_notes()) {
       fmt::print("{}", report_line(note.name, note.text));
     }
+    if (run_.initial_weights()) print_initial_weights(*run_.initial_weights());
     if (step > 0) fmt::print("{}", report_line("resumed", fmt::format("from step {}", step)));
     std::fflush(stdout);
+  }
+
+  static void print_initial_weights(const train::InitialWeights& initial) {
+    const auto names = [](const std::vector<std::string>& all) {
+      return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
+    };
+    fmt::print("{}", report_line("init from",
+                                 fmt::format("{}: {} tensors; new: {}; not used: {}",
+                                             printable(initial.directory.string()),
+                                             initial.num_tensors, names(initial.keys.missing_keys),
+                                             names(initial.keys.unexpected_keys))));
+    if (const auto& changed = initial.changed_options; !changed.empty())
+      fmt::print("{}", report_line("changed", fmt::format("{}", fmt::join(changed, "; "))));
   }
 
   train::TrainResult train_steps() {
@@ -226,11 +241,10 @@ class Training {
   std::string report_;
 };
 
-/// Returns the number of steps in which `epochs` epochs are trained, rounded up.
-int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& resumed) {
-  // The tokenizer of a resumed run is loaded, since training a subword tokenizer takes long.
-  const bool loads = !resumed.empty() && recipe.data.tokenizer == TokenizerKind::subword;
-  const auto task = train::make_task(recipe, loads ? load_tokenizer(resumed) : nullptr);
+/// Returns the number of steps in which `epochs` epochs are trained, rounded up. `run`: the run
+/// whose tokenizer is used; empty for a new tokenizer.
+int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& run) {
+  const auto task = train::make_task(recipe, run.empty() ? nullptr : load_tokenizer(run));
   const auto sequences = task->num_training_sequences();
   if (!sequences) {
     throw InputError(
@@ -249,9 +263,10 @@ int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& res
 /// Returns the setting of max_steps for --epochs. It must be the last setting of a recipe, since
 /// the number of steps depends on the data, max_seq_len and the batch size.
 Setting epochs_setting(const TrainArguments& arguments) {
-  const auto set = [epochs = arguments.epochs, resumed = arguments.resume](train::Recipe& recipe) {
+  const auto run = arguments.resume.empty() ? arguments.init_from : arguments.resume;
+  const auto set = [epochs = arguments.epochs, run](train::Recipe& recipe) {
     train::check_recipe(recipe);
-    recipe.training.max_steps = steps_of(epochs, recipe, resumed);
+    recipe.training.max_steps = steps_of(epochs, recipe, run);
   };
   return {find_field("--epochs", "max_steps"), "--epochs", set};
 }
@@ -261,10 +276,16 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& com
                          std::vector<Setting> settings = {}) {
   if (arguments.epochs > 0) settings.push_back(epochs_setting(arguments));
   const auto flags = command_flags.with(settings);
-  if (arguments.resume.empty()) return flags.resolve(arguments.recipe);
-  for (const auto& [given, name] : {std::pair(!arguments.recipe.empty(), "the recipe"),
-                                    std::pair(!arguments.out.empty(), "--out"),
-                                    std::pair(arguments.overwrite, "--overwrite")}) {
+  if (arguments.resume.empty()) {
+    std::optional<train::Recipe> source;
+    if (!arguments.init_from.empty())
+      source = train::RunDirectory::open(arguments.init_from).recipe();
+    return flags.resolve(arguments.recipe, source);
+  }
+  for (const auto& [given, name] :
+       {std::pair(!arguments.recipe.empty(), "the recipe"),
+        std::pair(!arguments.out.empty(), "--out"), std::pair(arguments.overwrite, "--overwrite"),
+        std::pair(!arguments.init_from.empty(), "--init-from")}) {
     if (given)
       throw InputError(fmt::format(
           "--resume uses the recipe and the directory of the run: remove {} from the command",
@@ -322,7 +343,8 @@ void run_sweep_of(const TrainArguments& arguments, const RecipeFlags& flags) {
       {.out = arguments.out,
        .axes = arguments.sweep,
        .resolve = [&](const auto& settings) { return recipe_for(arguments, flags, settings); },
-       .train = [&](auto run) { Training(std::move(run), arguments.epochs).train(); }});
+       .train = [&](auto run) { Training(std::move(run), arguments.epochs).train(); },
+       .init_from = arguments.init_from});
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
@@ -342,10 +364,11 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);
   try {
-    Training(arguments.resume.empty()
-                 ? train::RecipeRun::begin(directory, recipe, arguments.overwrite)
-                 : train::RecipeRun::resume(directory, recipe),
-             arguments.epochs)
+    Training(
+        arguments.resume.empty()
+            ? train::RecipeRun::begin(directory, recipe, arguments.overwrite, arguments.init_from)
+            : train::RecipeRun::resume(directory, recipe),
+        arguments.epochs)
         .run();
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
@@ -374,6 +397,13 @@ void add_train_command(CLI::App& app) {
       "run directory to create [runs/NAME, where NAME is the name of the text file or task]");
   add_directory("--resume", arguments->resume,
                 "directory of a run; training resumes from the latest checkpoint");
+  command
+      ->add_option("--init-from", arguments->init_from,
+                   "run whose best weights are the initial weights (fine-tuning); model and "
+                   "tokenizer are those of the run, and task and data too unless they are given")
+      ->type_name("DIR")
+      ->group("Task")
+      ->check(not_empty);
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing run in --out")
       ->group("Output");
   command->add_flag("--print-config", arguments->print_config, "print the complete recipe and exit")
@@ -404,6 +434,7 @@ void add_train_command(CLI::App& app) {
       "  attend train --num-layers 4 --lr 1e-3 --out runs/deep\n"
       "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"
       "  attend train --resume runs/deep\n"
+      "  attend train --init-from runs/deep --lr 1e-4 --dropout 0.1 --out runs/tuned\n"
       "  attend train --sweep lr=1e-3,3e-3 --sweep num_layers=2,4 --out runs/sweep\n"
       "  attend train --print-config > recipe.toml && attend train recipe.toml");
   command->callback([=] { run_train(*arguments, *flags); });

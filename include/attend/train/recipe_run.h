@@ -55,7 +55,7 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
 /// model are taken from `source`. Throws InputError for an unknown task.
 ///
 ///     auto recipe = fine_tuning_recipe(RunDirectory::open("runs/base").recipe(), "text");
-///     recipe.text = "other.txt";
+///     recipe.text = {"other.txt"};
 ///     auto run = RecipeRun::begin("runs/tuned", recipe, /*overwrite=*/false, "runs/base");
 ATTEND_API Recipe fine_tuning_recipe(const Recipe& source, const std::string& task);
 
