@@ -1,3 +1,4 @@
+#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/train/confusion_matrix.h"
 #include "attend/train/task_objective.h"
@@ -26,6 +27,7 @@ struct EvalArguments {
 
 std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
                                              const train::Run& run) {
+  const Activity activity(kPreparingData);
   if (arguments.file.empty()) {
     return run.make_task()->validation_batches(train::kEvalBatchSize);
   }
@@ -37,6 +39,12 @@ std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
   throw InputError(
       fmt::format("{} was trained on the task '{}', which reads no file; omit the argument {}",
                   arguments.run.directory(), run.recipe.task, arguments.file));
+}
+
+train::Evaluation evaluate(train::Run& run, const std::vector<train::Batch>& batches) {
+  Activity activity("evaluating", "batches");
+  return train::evaluate(run.model, batches, run.recipe.training.precision,
+                         [&](int64_t done, int64_t count) { activity.show(done, count); });
 }
 
 /// Perplexity is defined for models that predict tokens.
@@ -86,8 +94,7 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
 void run_eval(const EvalArguments& arguments) {
   auto run = arguments.run.load();
   run.recipe.data.max_text_bytes = arguments.max_text_bytes;
-  const auto result =
-      train::evaluate(run.model, evaluation_batches(arguments, run), run.recipe.training.precision);
+  const auto result = evaluate(run, evaluation_batches(arguments, run));
   if (arguments.json) return print_json(arguments, run, result);
   const auto source = arguments.file.empty() ? "" : " of " + arguments.file;
   fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);

@@ -1,3 +1,4 @@
+#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/model_export/export_plan.h"
@@ -94,14 +95,15 @@ std::map<std::string, std::string> texts_of(const std::map<std::string, std::str
 ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
   auto plan = std::visit([](const auto& model) { return plan_export(model); }, run.model);
   plan.options.extra_files = extra_files(run);
+  if (format == ExportFormat::pt2 || format == ExportFormat::onnx)
+    plan.options.extra_files = texts_of(plan.options.extra_files);
+  const Activity activity("exporting");
   switch (format) {
     case ExportFormat::torchscript:
       return export_torchscript(plan, out);
     case ExportFormat::pt2:
-      plan.options.extra_files = texts_of(plan.options.extra_files);
       return export_pt2(plan, out);
     case ExportFormat::onnx:
-      plan.options.extra_files = texts_of(plan.options.extra_files);
       return export_onnx(plan, out);
     case ExportFormat::safetensors: {
       auto metadata = classes_file(run);

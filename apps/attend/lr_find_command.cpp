@@ -1,3 +1,4 @@
+#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/train/device.h"
 #include "attend/train/learning_rate_search.h"
@@ -29,11 +30,21 @@ struct LrFindArguments {
 train::LearningRateSearch search(const train::Recipe& recipe,
                                  const train::LearningRateRange& range) {
   train::set_num_threads(recipe.training.threads);
-  const auto setup = train::make_training_setup(recipe);
+  const auto setup = [&] {
+    const Activity activity(kPreparingData);
+    return train::make_training_setup(recipe);
+  }();
   const StopSignal stop;
-  auto found = train::search_learning_rate(
-      std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
-      recipe.training, range, [] { return StopSignal::received() != 0; });
+  auto found = [&] {
+    Activity activity("trying learning rates", "steps");
+    int64_t done = 0;
+    return train::search_learning_rate(
+        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
+        recipe.training, range, [&] {
+          activity.show(++done, range.num_steps);
+          return StopSignal::received() != 0;
+        });
+  }();
   if (StopSignal::received() != 0) {
     write_error(fmt::format("stopped after {} of {} steps\n", found.steps.size(), range.num_steps));
     throw Interrupted(StopSignal::received());

@@ -9,8 +9,7 @@
 namespace attend::app {
 namespace {
 
-constexpr double kSecondsBetweenLines = 30.0;
-constexpr const char* kEraseLine = "\r\x1b[K";
+constexpr double kSecondsBetweenLines{kBetweenLines.count()};
 constexpr const char* kFaint = "\x1b[2m";
 constexpr const char* kGreen = "\x1b[32m";
 constexpr const char* kReset = "\x1b[0m";

@@ -1,5 +1,6 @@
 #include "sweep.h"
 
+#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/train/device.h"
 #include "error_message.h"
@@ -87,6 +88,7 @@ Combination make_combination(const Sweep& sweep, const std::vector<Setting>& set
 void check_combination(const Sweep& sweep, Combination& combination) {
   const auto& directory = combination.directory;
   const auto& recipe = combination.recipe;
+  const Activity activity(kPreparingData);
   if (train::RunDirectory::exists(directory)) {
     combination.is_finished =
         train::RecipeRun::begin_or_resume(directory, recipe, sweep.init_from).is_finished();
@@ -118,8 +120,11 @@ std::vector<Combination> make_combinations(const Sweep& sweep) {
 void train_combination(const Sweep& sweep, Combination& combination) {
   try {
     train::set_num_threads(combination.recipe.training.threads);
-    sweep.train(train::RecipeRun::begin_or_resume(combination.directory, combination.recipe,
-                                                  sweep.init_from));
+    sweep.train([&] {
+      const Activity activity(kPreparingData);
+      return train::RecipeRun::begin_or_resume(combination.directory, combination.recipe,
+                                               sweep.init_from);
+    }());
   } catch (const Interrupted&) {
     write_error("to continue the sweep, run the same command again\n");
     throw;

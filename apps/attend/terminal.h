@@ -1,9 +1,16 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <string>
 
 namespace attend::app {
+
+/// Moves the cursor of a terminal to the begin of its line and erases the line.
+inline constexpr const char* kEraseLine = "\r\x1b[K";
+
+/// Time between lines about progress if standard error is not a terminal.
+inline constexpr std::chrono::seconds kBetweenLines{30};
 
 /// Opens /dev/null for each closed standard stream. Otherwise, the next file that is opened would
 /// get the descriptor of the stream, and output to the stream would be written to the file.

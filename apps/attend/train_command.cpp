@@ -1,3 +1,4 @@
+#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
@@ -108,14 +109,17 @@ class Training {
                               result.state.step, directory()));
       throw Interrupted(StopSignal::received());
     }
-    return run_.finish(result, [&] {
+    const auto write_report = [&] {
       // The report runs the model with as many threads as training used, or with all available
       // threads if training used more. Training may have used more threads if the run finished on a
       // machine with more cores and was then resumed on this machine.
       train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
       report_ = make_report(neighbors_before);
       if (!report_.empty()) replace_file(run_.directory().file(train::RunFiles::report), report_);
-    });
+    };
+    Activity activity("evaluating the best weights", "batches");
+    return run_.finish(result, write_report,
+                       [&](int64_t done, int64_t count) { activity.show(done, count); });
   }
 
  private:
@@ -244,6 +248,7 @@ class Training {
 /// Returns the number of steps in which `epochs` epochs are trained, rounded up. `run`: the run
 /// whose tokenizer is used; empty for a new tokenizer.
 int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& run) {
+  const Activity activity(kPreparingData);
   const auto task = train::make_task(recipe, run.empty() ? nullptr : load_tokenizer(run));
   const auto sequences = task->num_training_sequences();
   if (!sequences) {
@@ -364,12 +369,14 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);
   try {
-    Training(
-        arguments.resume.empty()
-            ? train::RecipeRun::begin(directory, recipe, arguments.overwrite, arguments.init_from)
-            : train::RecipeRun::resume(directory, recipe),
-        arguments.epochs)
-        .run();
+    const auto start = [&] {
+      const Activity activity(kPreparingData);
+      return arguments.resume.empty()
+                 ? train::RecipeRun::begin(directory, recipe, arguments.overwrite,
+                                           arguments.init_from)
+                 : train::RecipeRun::resume(directory, recipe);
+    };
+    Training(start(), arguments.epochs).run();
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <chrono>
 #include <cstddef>
 #include <functional>
@@ -11,7 +13,7 @@ namespace attend::train {
 
 /// Runs functions in order on a separate thread that receives no signals. Stores the first
 /// exception of a function for `rethrow` and continues with the next function.
-class BackgroundThread {
+class ATTEND_API BackgroundThread {
  public:
   /// Starts the thread. The destructor waits for at most `timeout`; by default, it waits without a
   /// limit. Throws std::system_error if the thread cannot be started. The constructor leaves the

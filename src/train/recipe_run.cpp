@@ -121,13 +121,14 @@ RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, con
                 : open(directory, recipe);
 }
 
-TrainResult RecipeRun::finish(const TrainResult& result,
-                              const std::function<void()>& write_results) {
-  return run_.finish(recipe_.task, result, [&] {
+TrainResult RecipeRun::finish(const TrainResult& result, const std::function<void()>& write_results,
+                              const BatchCallback& on_batch) {
+  const auto write = [&] {
     write_embeddings(directory().path(), token_embedding_weight(model_),
                      token_names(task_->tokenizer()));
     if (write_results) write_results();
-  });
+  };
+  return run_.finish(recipe_.task, result, write, on_batch);
 }
 
 }  // namespace attend::train

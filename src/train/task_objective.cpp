@@ -19,11 +19,12 @@ Batch to_device(const Batch& batch, torch::Device device) {
 
 /// Evaluates a model. The caller sets eval mode and disables gradients.
 Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches,
-                            const EvaluationOptions& options = {}) {
+                            const EvaluationOptions& options) {
   const auto device = device_of(module_of(model));
   const bool is_classifier = std::holds_alternative<SequenceClassifier>(model);
   const auto chosen = spread(std::ssize(batches), options.max_batches);
   Evaluation result{.is_partial = chosen.size() < batches.size()};
+  int64_t done = 0;
   for (const auto index : chosen) {
     if (options.stop_requested()) break;
     const auto batch = to_device(batches[static_cast<std::size_t>(index)], device);
@@ -31,10 +32,12 @@ Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches,
     result.loss += summed_loss(logits, batch.targets).item<double>();
     result.num_targets += num_targets(batch);
     result.exact_match += exact_match(logits, batch);
-    if (!is_classifier) continue;
-    const auto matrix = confusion_matrix(logits.argmax(-1), batch.targets, logits.size(-1));
-    auto& sum = result.confusion_matrix;
-    sum = sum.defined() ? sum + matrix : matrix;
+    if (is_classifier) {
+      const auto matrix = confusion_matrix(logits.argmax(-1), batch.targets, logits.size(-1));
+      auto& sum = result.confusion_matrix;
+      sum = sum.defined() ? sum + matrix : matrix;
+    }
+    if (options.on_batch) options.on_batch(++done, std::ssize(chosen));
   }
   result.loss /= static_cast<double>(result.num_targets);
   return result;
@@ -79,13 +82,14 @@ ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch) {
   return {.correct = correct.sum().item<int64_t>(), .total = total.sum().item<int64_t>()};
 }
 
-Evaluation evaluate(Model& model, const std::vector<Batch>& batches, Precision precision) {
+Evaluation evaluate(Model& model, const std::vector<Batch>& batches, Precision precision,
+                    const BatchCallback& on_batch) {
   auto& module = module_of(model);
   const EvalGuard eval(module);
   const torch::NoGradGuard no_grad;
   const auto device = device_of(module).type();
   const AutocastGuard autocast(device, autocast_for(precision, device));
-  return evaluate_batches(model, batches);
+  return evaluate_batches(model, batches, {.on_batch = on_batch});
 }
 
 Evaluation evaluate(Model& model, const Task& task, Precision precision) {

@@ -159,19 +159,20 @@ TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
                         .stop_evaluation = stop_evaluation});
 }
 
-Evaluation TrainingRun::evaluate() {
+Evaluation TrainingRun::evaluate(const BatchCallback& on_batch) {
   const torch::NoGradGuard no_grad;
   const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
-  return objective_->evaluate({});
+  return objective_->evaluate({.on_batch = on_batch});
 }
 
 TrainResult TrainingRun::finish(const std::string& task, const TrainResult& result,
-                                const std::function<void()>& write_results) {
+                                const std::function<void()>& write_results,
+                                const BatchCallback& on_batch) {
   auto final = result;
   auto& module = objective_->module();
   directory_.load_weights(module);
   module.eval();
-  if (final.state.best.value().is_partial) final.state.best = evaluate();
+  if (final.state.best.value().is_partial) final.state.best = evaluate(on_batch);
   module.to(torch::kCPU);
   if (write_results) write_results();
   directory_.finish(task, module, final);

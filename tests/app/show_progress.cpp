@@ -1,18 +1,22 @@
-// Prints the given progress reports to standard error as attend train does, for terminal_test.py.
+// Prints the given progress reports to standard error as attend does, for terminal_test.py.
 //
 //   show_progress MAX_STEPS REPORT...
 //   REPORT: "progress STEP SECONDS LOSS" | "evaluation STEP LOSS"
+//         | "activity MILLISECONDS NAME" (with 3 of 4 parts done)
 //         | "columns N" (resizes the terminal) | "failure" (throws)
 
+#include "activity.h"
 #include "progress_line.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <stdexcept>
+#include <thread>
 
 namespace {
 
@@ -38,6 +42,12 @@ void show(attend::app::ProgressLine& line, int64_t max_steps, const std::string&
     line.on_progress(progress);
   } else if (kind == "evaluation") {
     line.on_evaluation(step, Evaluation{.loss = number(), .exact_match = {1, 2}});
+  } else if (kind == "activity") {
+    std::string name;
+    words >> name;
+    attend::app::Activity activity(name, "parts");
+    activity.show(3, 4);
+    std::this_thread::sleep_for(std::chrono::milliseconds(step));
   } else if (kind == "columns") {
     const winsize size{
         .ws_row = 24, .ws_col = static_cast<unsigned short>(step), .ws_xpixel = 0, .ws_ypixel = 0};

@@ -8,6 +8,8 @@ import fcntl
 import os
 import pathlib
 import re
+import select
+import signal
 import struct
 import subprocess
 import sys
@@ -17,7 +19,7 @@ import threading
 import time
 import unittest
 
-from attend_command import ATTEND
+from attend_command import ATTEND, CommandTest, command
 from pseudo_terminal import open_pseudo_terminal
 
 SHOW = os.environ["SHOW_PROGRESS"]
@@ -168,6 +170,98 @@ class OnATerminal(unittest.TestCase):
                                         before_reading=wait_for_the_last_step)
         self.assertEqual(status, 0)
         self.assertEqual(len([line for line in screen(shown) if "val loss" in line]), 500)
+
+
+class Activities(unittest.TestCase):
+    LINE = r"(\w+): (\d+) s, 3/4 parts"
+
+    def test_are_rewritten_on_a_terminal_and_erased(self):
+        shown, status = on_terminal(SHOW, 400, "activity 4500 reading")
+        self.assertEqual(status, 0)
+        *lines, last = drawn(shown)
+        self.assertGreater(len(lines), 1, shown)
+        self.assertEqual({re.fullmatch(self.LINE, line).group(1) for line in lines}, {"reading"})
+        seconds = [int(re.fullmatch(self.LINE, line).group(2)) for line in lines]
+        self.assertGreaterEqual(seconds[0], 2)
+        self.assertEqual(seconds, sorted(set(seconds)))
+        self.assertEqual(screen(shown), [""])
+        self.assertEqual(last, "")
+
+    def test_never_wrap(self):
+        for line in drawn(on_terminal(SHOW, 400, "activity 2500 reading", columns=10)[0]):
+            self.assertLess(len(line), 10)
+
+    def test_are_lines_without_a_terminal(self):
+        result = without_terminal(SHOW, 400, "activity 12000 reading")
+        self.assertRegex(result.stderr, rf"^{self.LINE}\n$")
+
+    def test_that_are_short_are_not_shown(self):
+        self.assertEqual(on_terminal(SHOW, 400, "activity 0 reading")[0], "")
+        self.assertEqual(without_terminal(SHOW, 400, "activity 0 reading").stderr, "")
+
+
+class LongSteps(CommandTest):
+    """Steps of the command that last longer than 2 seconds. Each command is stopped as soon as it has shown the
+    step."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        words = [f"{first}{second}" for first in ("ab", "cd", "ef", "gh") for second in ("ij", "kl", "mn", "op")]
+        lines = "".join(f"{' '.join(words[i % 7:i % 16])}\n" for i in range(400))
+        cls.text = cls.write("text.txt", lines)
+        cls.long = cls.write("long.txt", lines * 400)
+        cls.model = ["--embed-dim", 64, "--num-layers", 4, "--max-seq-len", 8, "--batch-size", 4, "--max-steps", 1,
+                     "--warmup-steps", 0, "--val-fraction", 0.5]
+        cls.run_directory = cls.folder / "run"
+        cls().succeeds("train", "--text", cls.text, "--out", cls.run_directory, *cls.model)
+
+    def shows(self, *arguments, counts="", between=lambda process: None):
+        """Expects a line with a duration of at least 2 seconds on a terminal, then ends the command with a signal.
+        Calls `between` again and again until then."""
+        ours, theirs = open_pseudo_terminal()
+        self.addCleanup(os.close, ours)
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
+        process = subprocess.Popen(command(*arguments), stdout=subprocess.DEVNULL, stderr=theirs, env=environment({}))
+        os.close(theirs)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        shown = ""
+        while not (found := re.search(rf"\r\x1b\[K[a-z ]+: (\d+) s{counts}(?=\r)", shown)):
+            self.assertIsNone(process.poll(), shown)
+            between(process)
+            if select.select([ours], [], [], 0.1)[0]:
+                shown += os.read(ours, 4096).decode()
+        process.send_signal(signal.SIGTERM)
+        self.assertIn(process.wait(timeout=60), (-signal.SIGTERM, 128 + signal.SIGTERM))
+        self.assertGreaterEqual(int(found.group(1)), 2)
+        return found
+
+    def test_evaluation(self):
+        found = self.shows("eval", self.run_directory, self.long, counts=r", (\d+)/(\d+) batches")
+        windows = -(-(self.long.stat().st_size - 1) // 8)
+        self.assertIn(int(found.group(3)), (windows // 64, windows // 64 + 1, windows // 64 + 2))
+
+    def test_evaluation_of_the_best_weights(self):
+        self.shows("train", "--text", self.long, "--out", self.folder / "long", *self.model, "--eval-batches", 1,
+                   counts=r", \d+/\d+ batches")
+
+    def test_training_of_a_tokenizer(self):
+        words = "".join(f"{i * 7919 % 1000003:x}{i * 104729 % 999983:x}\n" for i in range(400000))
+        self.shows("train", "--text", self.write("words.txt", words), "--tokenizer", "subword", "--vocab-size", 8000,
+                   "--out", self.folder / "subwords", *self.model)
+
+    def test_learning_rate_search(self):
+        self.shows("lr-find", "--task", "sort", "--num-steps", 1000000, counts=r", \d+/1000000 steps")
+
+    def test_export(self):
+        def stop_for_a_while(process):  # the export of this model would be fast
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(0.2)
+            process.send_signal(signal.SIGCONT)
+            time.sleep(0.01)
+
+        self.shows("export", self.run_directory, "-o", self.folder / "model.pt", between=stop_for_a_while)
 
 
 class WithoutATerminal(unittest.TestCase):

@@ -93,6 +93,22 @@ TEST(Evaluation, MakesTheValidationDataOnce) {
   EXPECT_EQ(task->calls, 1);
 }
 
+TEST(Evaluation, ReportsEachBatch) {
+  const auto recipe = small_recipe("sort");
+  SmallRun run(recipe);
+  const auto batches = run.task->validation_batches(kEvalBatchSize);
+  using Reports = std::vector<std::pair<int64_t, int64_t>>;
+  Reports reports;
+  const auto add = [&](int64_t done, int64_t count) { reports.emplace_back(done, count); };
+  evaluate(run.model, batches, Precision::fp32, add);
+  ASSERT_EQ(reports.size(), batches.size());
+  EXPECT_EQ(reports.front(), std::pair(int64_t{1}, std::ssize(batches)));
+  EXPECT_EQ(reports.back(), std::pair(std::ssize(batches), std::ssize(batches)));
+  reports.clear();
+  TaskObjective(run.model, run.task, recipe.training).evaluate({.max_batches = 1, .on_batch = add});
+  EXPECT_EQ(reports, (Reports{{1, 1}}));
+}
+
 TEST(Evaluation, RestoresTrainMode) {
   Model model = LanguageModel(
       LanguageModelConfig{.vocab_size = 2,

@@ -294,7 +294,10 @@ TEST(DatasetObjective, EvaluatesAllSamplesInEvalMode) {
   const auto objective = make_objective(net);
   net->eval();
   const torch::NoGradGuard no_grad;
-  const auto evaluation = objective->evaluate({});
+  int64_t batches = 0;
+  const auto count = [&](int64_t, int64_t) { ++batches; };
+  const auto evaluation = objective->evaluate({.on_batch = count});
+  EXPECT_EQ(batches, 1);
   Stripes data(2);
   std::vector<std::size_t> all(50);
   std::iota(all.begin(), all.end(), 0);

@@ -76,6 +76,7 @@ class DatasetObjective : public Objective {
     const auto batches = (count + kEvalBatchSize - 1) / kEvalBatchSize;
     const auto chosen = spread(batches, options.max_batches);
     Evaluation result{.is_partial = std::ssize(chosen) < batches};
+    int64_t done = 0;
     for (const auto index : chosen) {
       if (options.stop_requested()) break;
       const auto first = index * kEvalBatchSize;
@@ -86,6 +87,7 @@ class DatasetObjective : public Objective {
       result.loss += loss.sum.template item<double>();
       result.num_targets += std::ssize(indices);
       if (loss.exact_match) result.exact_match += loss.exact_match();
+      if (options.on_batch) options.on_batch(++done, std::ssize(chosen));
     }
     result.loss /= static_cast<double>(result.num_targets);
     return result;

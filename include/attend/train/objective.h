@@ -37,6 +37,10 @@ struct TrainingBatch {
   std::function<TrainingLoss()> loss;
 };
 
+/// Called after each batch of an evaluation with the number of evaluated batches and the number of
+/// all batches of the evaluation.
+using BatchCallback = std::function<void(int64_t done, int64_t count)>;
+
 /// What a `Trainer` asks of an evaluation.
 struct EvaluationOptions {
   int64_t max_batches = 0;  ///< maximum number of batches of `kEvalBatchSize` sequences or samples,
@@ -44,6 +48,7 @@ struct EvaluationOptions {
   /// Asked between batches. If it returns true, `Objective::evaluate` may return at once. The
   /// trainer then ignores the result, and evaluates again when training continues.
   std::function<bool()> stop_requested = [] { return false; };
+  BatchCallback on_batch = {};  ///< called after each batch; optional
 };
 
 /// Base class of training objectives for a `Trainer`: module, training data, loss and evaluation,

@@ -92,7 +92,8 @@ class ATTEND_API RecipeRun {
     return run_.train(observers, stop_requested, stop_evaluation);
   }
   /// Does the same as `TrainingRun::finish`, and also writes the token embeddings.
-  TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {});
+  TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {},
+                     const BatchCallback& on_batch = {});
 
   /// The run directory.
   const RunDirectory& directory() const { return run_.directory(); }

@@ -47,7 +47,8 @@ ATTEND_API ExactMatch exact_match(const torch::Tensor& logits, const Batch& batc
 ///
 ///     auto evaluation = evaluate(model, task->validation_batches(kEvalBatchSize));
 ATTEND_API Evaluation evaluate(Model& model, const std::vector<Batch>& batches,
-                               Precision precision = Precision::fp32);
+                               Precision precision = Precision::fp32,
+                               const BatchCallback& on_batch = {});
 
 /// Evaluates `model` on all validation data of a task.
 ATTEND_API Evaluation evaluate(Model& model, const Task& task,

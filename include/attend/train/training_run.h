@@ -77,15 +77,16 @@ class ATTEND_API TrainingRun {
   /// `write_results`, writes the summary, and deletes the run that `begin` overwrote, if there is
   /// one. If evaluations during training used a part of the validation data
   /// (`TrainingConfig::eval_batches`), first evaluates the best weights on all of it. Returns
-  /// `result` with this evaluation as the best. Do not call `finish` after a requested stop
-  /// (`StopReason::stop_requested`).
+  /// `result` with this evaluation as the best, and calls `on_batch` during it. Do not call
+  /// `finish` after a requested stop (`StopReason::stop_requested`).
   ///
   ///     auto run = TrainingRun::begin_or_resume("runs/vit", objective, config);
   ///     run.finish(run.train(), [&] {
   ///       save_safetensors("vit.safetensors", {state_dict(objective->module()), {}});
   ///     });
-  TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {}) {
-    return finish("", result, write_results);
+  TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {},
+                     const BatchCallback& on_batch = {}) {
+    return finish("", result, write_results, on_batch);
   }
 
   /// The run directory.
@@ -115,7 +116,7 @@ class ATTEND_API TrainingRun {
                           std::shared_ptr<Objective> objective, const TrainingConfig& config,
                           const TrainingRunOptions& options);
   TrainResult finish(const std::string& task, const TrainResult& result,
-                     const std::function<void()>& write_results);
+                     const std::function<void()>& write_results, const BatchCallback& on_batch);
   /// Restores the latest checkpoint, if there is one. Throws InputError if there is none and the
   /// initial weights of the run were not random.
   void restore_checkpoint();
@@ -124,7 +125,7 @@ class ATTEND_API TrainingRun {
   /// Throws InputError if the run is finished; the message says what to change.
   void check_is_unfinished() const;
   /// Evaluates the module on all validation data.
-  Evaluation evaluate();
+  Evaluation evaluate(const BatchCallback& on_batch);
 
   RunDirectory directory_;
   std::shared_ptr<Objective> objective_;

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "train/background_thread.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace attend::app {
+
+/// Name of the step that reads and encodes the data of a task.
+inline constexpr const char* kPreparingData = "preparing the data";
+
+/// Shows a step of the command that may take long: prints its name and duration to standard error,
+/// such as "evaluating: 3 s, 12/50 batches". If standard error is a terminal, the line appears
+/// after 2 seconds, is rewritten every second, and is erased at the end of the step. Otherwise, a
+/// line is printed after 10 seconds and then every 30 seconds.
+class Activity {
+ public:
+  /// Starts the step. `unit`: what `show` counts.
+  explicit Activity(std::string name, std::string unit = "");
+  /// Ends the step. Does not wait for a paused terminal.
+  ~Activity();
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+
+  /// Sets the numbers that the line contains: `done` of `count` parts are done. Prints nothing.
+  void show(int64_t done, int64_t count);
+
+ private:
+  struct State;
+
+  std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
+  train::BackgroundThread thread_;
+};
+
+}  // namespace attend::app
