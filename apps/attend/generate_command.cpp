@@ -125,7 +125,13 @@ void print_samples(TextGenerator& generator, const Prompt& prompt,
 
 void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
                            const GenerateArguments& arguments) {
-  nlohmann::ordered_json samples;
+  // A byte-level model may generate invalid UTF-8.
+  const auto dump = [](const nlohmann::ordered_json& json) {
+    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  };
+  auto before = dump({{"prompt", prompt.text}, {"seed", arguments.seed}});
+  before.replace(before.size() - 1, 1, ",\"samples\":[");  // instead of the closing brace
+  // Each sample is printed at once, so that memory does not limit their number.
   for (int64_t n = 0; n < arguments.samples; ++n) {
     std::string text;
     const auto end = generator.generate_sample(n, [&](const std::string& more) { text += more; });
@@ -133,12 +139,10 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
         {"seed", generator.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
     sample["stopped_by"] = nullptr;  // null: ended by max_new_tokens or the end token
     if (end.stopped_by()) sample["stopped_by"] = *end.stopped_by();
-    samples.push_back(std::move(sample));
+    print_now(before + dump(sample));
+    before = ",";
   }
-  const nlohmann::ordered_json json{
-      {"prompt", prompt.text}, {"seed", arguments.seed}, {"samples", samples}};
-  // A byte-level model may generate invalid UTF-8.
-  print_now(json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+  print_now("]}\n");
 }
 
 void prepare(torch::nn::Module& model, WeightFormat format) {

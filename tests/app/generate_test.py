@@ -215,6 +215,17 @@ class Output(GenerateTest):
             self.assertEqual(process.wait(timeout=60), -signal.SIGPIPE)
             self.assertEqual(process.stderr.read(), b"")
 
+    def test_json_is_streamed_so_that_memory_does_not_limit_the_number_of_samples(self):
+        process = subprocess.Popen([ATTEND, "generate", str(self.run_directory), "--prompt", "F", "--max-new-tokens", "2",
+                                    "--num-samples", "100000000", "--json"], stdout=subprocess.PIPE)
+        with process:
+            start = process.stdout.read(1000).decode()
+            process.stdout.close()
+            self.assertEqual(process.wait(timeout=60), -signal.SIGPIPE)
+        samples = json.loads(start[:start.rindex("}") + 1] + "]}")["samples"]
+        self.assertEqual([sample["seed"] for sample in samples], list(range(1, len(samples) + 1)))
+        self.assertGreater(len(samples), 5)
+
     def test_a_write_error_ends_the_generation(self):
         with open("/dev/full", "w") as full:
             result = subprocess.run(
