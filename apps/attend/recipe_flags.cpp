@@ -262,6 +262,15 @@ void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
   }
 }
 
+/// Returns the text of a recipe file. Each file is read only once, since a pipe cannot be read
+/// again for the next combination of a sweep.
+const train::RecipeText& recipe_text(const std::filesystem::path& file) {
+  static std::map<std::string, train::RecipeText> texts;
+  const auto found = texts.find(file.string());
+  if (found != texts.end()) return found->second;
+  return texts.emplace(file.string(), train::read_recipe_text(file)).first->second;
+}
+
 /// Returns `function()`. If `function` throws InputError for a file that is not a recipe, the
 /// message names the flag for texts.
 template <typename Function>
@@ -270,7 +279,7 @@ auto suggesting_text_flag(const std::filesystem::path& file, const Function& fun
     return function();
   } catch (const InputError& error) {
     std::error_code missing;
-    if (file.extension() == ".toml" || !std::filesystem::exists(file, missing)) throw;
+    if (file.extension() == ".toml" || !std::filesystem::is_regular_file(file, missing)) throw;
     throw InputError(
         fmt::format("{}; to train on this file, pass --text {}", error.what(), file.string()));
   }
@@ -342,7 +351,8 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path,
   Recipe wanted;
   wanted.task.clear();
   if (!file.empty()) {
-    wanted = suggesting_text_flag(file, [&] { return train::read_task_of_recipe(file, wanted); });
+    wanted = suggesting_text_flag(
+        file, [&] { return train::parse_task_of_recipe(recipe_text(file), wanted); });
   }
   const auto task_of_file = wanted.task;
   for (const auto& each : given_) {
@@ -372,7 +382,7 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path,
   }
   Recipe recipe = source ? train::fine_tuning_recipe(*source, wanted.task) : task.defaults;
   if (!wanted.text.empty()) recipe.data.val_text.clear();  // belongs to the text of `source`
-  if (!file.empty()) recipe = train::read_recipe(file, recipe);
+  if (!file.empty()) recipe = train::parse_recipe(recipe_text(file), recipe);
   recipe.task = wanted.task;
   return over(recipe);
 }

@@ -47,6 +47,23 @@ void read_in_pieces(std::istream& input, const std::string& source,
   if (!input.eof()) throw InputError(fmt::format("{}: cannot be read", source));
 }
 
+/// Returns the kind of a file that is neither a regular file nor a directory, with an article.
+std::string kind_of(const fs::path& path) {
+  std::error_code ignored;
+  switch (fs::status(path, ignored).type()) {
+    case fs::file_type::fifo:
+      return "a pipe";
+    case fs::file_type::character:
+      return "a character device";
+    case fs::file_type::block:
+      return "a block device";
+    case fs::file_type::socket:
+      return "a socket";
+    default:
+      return "another kind of file";
+  }
+}
+
 /// Creates an empty temporary file in the folder of `path` and returns the path of the new file. If
 /// a file or symbolic link with the name of the temporary file exists, another name is used.
 /// Several threads and processes can therefore write the same `path` at the same time.
@@ -128,14 +145,17 @@ void check_is_regular(const fs::path& path) {
   }
   if (!fs::is_regular_file(path, ignored)) {
     throw InputError(
-        fmt::format("{}: expected a regular file, found a pipe or a device; copy its content to a "
-                    "file first",
-                    path.string()));
+        fmt::format("{}: expected a regular file, found {}: save the text in a file first",
+                    path.string(), kind_of(path)));
   }
 }
 
 std::string read_text(const fs::path& path, SizeLimit limit) {
   check_is_regular(path);
+  return read_text_or_pipe(path, limit);
+}
+
+std::string read_text_or_pipe(const fs::path& path, SizeLimit limit) {
   auto text = read_bytes(path, limit);
   if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
   text.erase(0, text.size() - without_byte_order_mark(text, path.string()).size());

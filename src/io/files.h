@@ -35,6 +35,9 @@ ATTEND_API void check_is_regular(const std::filesystem::path& path);
 ///     auto text = read_text("corpus.txt");
 ATTEND_API std::string read_text(const std::filesystem::path& path, SizeLimit limit = {});
 
+/// Does the same as `read_text`, but also reads a pipe or a device, until its end or `limit`.
+ATTEND_API std::string read_text_or_pipe(const std::filesystem::path& path, SizeLimit limit);
+
 /// Returns the content of a file. Throws InputError if the file does not exist, cannot be read, or
 /// is larger than `limit`.
 ATTEND_API std::string read_bytes(const std::filesystem::path& path, SizeLimit limit = {});

@@ -136,11 +136,15 @@ void check_keys(const toml::table& table, const std::string& prefix, const std::
   }
 }
 
-/// Parses a TOML file. Throws InputError if the file is missing or not TOML.
-toml::table parse_toml(const std::filesystem::path& path) {
-  const auto file = path.string();
+RecipeText read_regular_file(const std::filesystem::path& path) {
+  return {path.string(), read_text(path, kLimit)};
+}
+
+/// Parses a TOML file. Throws InputError if it is not TOML.
+toml::table parse_toml(const RecipeText& text) {
+  const auto& file = text.source;
   try {
-    return toml::parse(read_text(path, kLimit), file);
+    return toml::parse(text.toml, file);
   } catch (const toml::parse_error& error) {
     std::ostringstream where;
     where << error.source().begin;
@@ -152,9 +156,9 @@ toml::table parse_toml(const std::filesystem::path& path) {
 
 /// Parses a recipe file. Also throws InputError if it has a key or a table that recipe files do not
 /// have.
-toml::table parse_recipe(const std::filesystem::path& path) {
-  auto table = parse_toml(path);
-  check_keys(table, "", path.string());
+toml::table parse_table(const RecipeText& text) {
+  auto table = parse_toml(text);
+  check_keys(table, "", text.source);
   return table;
 }
 
@@ -249,25 +253,33 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
 
 }  // namespace
 
-Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
-  const auto table = parse_recipe(path);
+RecipeText read_recipe_text(const std::filesystem::path& path) {
+  return {path.string(), read_text_or_pipe(path, kLimit)};
+}
+
+Recipe parse_recipe(const RecipeText& text, const Recipe& base) {
+  const auto table = parse_table(text);
   Recipe recipe = base;
-  choose_kind(table, path.string(), recipe);
-  for (const auto& field : recipe_fields()) assign_field(field, table, path.string(), recipe);
+  choose_kind(table, text.source, recipe);
+  for (const auto& field : recipe_fields()) assign_field(field, table, text.source, recipe);
   return recipe;
 }
 
-Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base) {
-  const auto table = parse_recipe(path);
+Recipe read_recipe(const std::filesystem::path& path, const Recipe& base) {
+  return parse_recipe(read_regular_file(path), base);
+}
+
+Recipe parse_task_of_recipe(const RecipeText& text, const Recipe& base) {
+  const auto table = parse_table(text);
   Recipe recipe = base;
   for (const auto& field : recipe_fields()) {
-    if (field.section[0] == '\0') assign_field(field, table, path.string(), recipe);
+    if (field.section[0] == '\0') assign_field(field, table, text.source, recipe);
   }
   return recipe;
 }
 
 CustomConfig read_custom_config(const std::filesystem::path& path) {
-  auto table = parse_toml(path);
+  auto table = parse_toml(read_regular_file(path));
   CustomConfig config;
   if (const auto* values = table[kValues].as_table()) {
     for (const auto& [key, value] : *values) {
@@ -304,7 +316,7 @@ std::string to_toml(const TrainingConfig& config,
 }
 
 RecipeCard read_recipe_card(const std::filesystem::path& path) {
-  const auto table = parse_recipe(path);
+  const auto table = parse_table(read_regular_file(path));
   if (!table.contains(kCard)) {
     throw InputError(fmt::format("{}: the table [{}] is missing", path.string(), kCard));
   }

@@ -9,10 +9,24 @@
 
 namespace attend::train {
 
-/// Reads only `task` and `text` of a recipe file; the other values are taken from `base`. Used
-/// before `read_recipe`, since the task determines the `base` of `read_recipe`. Throws InputError
-/// if the file is missing or not TOML, for an unknown key, and if `task` or `text` is not a string.
-ATTEND_API Recipe read_task_of_recipe(const std::filesystem::path& path, const Recipe& base);
+/// The text of a recipe file. The functions below read it several times, which is impossible for a
+/// pipe.
+struct RecipeText {
+  std::string source;  ///< path of the file, for messages
+  std::string toml;    ///< content of the file
+};
+
+/// Reads a recipe file or a pipe. Throws InputError if it is missing, larger than 16 MiB, empty or
+/// not UTF-8.
+ATTEND_API RecipeText read_recipe_text(const std::filesystem::path& path);
+
+/// Parses a recipe, as `read_recipe` does for a file.
+ATTEND_API Recipe parse_recipe(const RecipeText& text, const Recipe& base);
+
+/// Parses only `task` and `text` of a recipe; the other values are taken from `base`. Used before
+/// `parse_recipe`, since the task determines the `base` of `parse_recipe`. Throws InputError if the
+/// text is not TOML, for an unknown key, and if `task` or `text` is not a string.
+ATTEND_API Recipe parse_task_of_recipe(const RecipeText& text, const Recipe& base);
 
 /// The task of a recipe file, and the expected results from the file's table `expected`.
 struct RecipeCard {

@@ -162,6 +162,26 @@ class Limits(DataTest):
             with self.subTest(arguments):
                 self.refuses_with(arguments, "/dev/zero", cwd=self.folder)
 
+    def test_pipes_are_refused_as_texts(self):
+        table = self.folder / "pipe.csv"
+        os.mkfifo(table)
+        for arguments in (["train", "--text", "/dev/stdin"], ["train", "--text", self.text, "--val-text", "/dev/stdin"],
+                          ["eval", self.model, "/dev/stdin"]):
+            with self.subTest(arguments):
+                self.refuses_with(arguments, "/dev/stdin", "pipe", given="abcd\n", cwd=self.folder)
+        self.refuses_with(["train", "--task", "labelled-lines", "--text", table], table, "pipe", cwd=self.folder)
+
+    def test_recipes_are_read_from_pipes(self):
+        recipe = self.succeeds("train", "--task", "sort", "--lr", 0.5, "--print-config").stdout
+        self.assertEqual(self.succeeds("train", "/dev/stdin", "--print-config", given=recipe).stdout, recipe)
+        out = self.folder / "sweep"
+        self.succeeds("train", "/dev/stdin", "--embed-dim", 16, "--num-layers", 1, "--max-steps", 2, "--warmup-steps", 0,
+                      "--sweep", "batch_size=2,3", "--out", out, given=recipe)
+        self.assertEqual(len(list(out.glob("*/summary.json"))), 2)
+        message = self.refuses(["train", "/dev/stdin"], given="It was the best of times.\n")
+        expect_names(self, message, "/dev/stdin")
+        self.assertNotIn("--text", message)
+
     def test_of_recipes_are_fixed(self):
         recipe = self.folder / "large.toml"
         with open(recipe, "wb") as file:

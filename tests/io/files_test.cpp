@@ -97,6 +97,11 @@ TEST(Files, ReadTextRejectsDevicesAndPipesWithoutReadingThem) {
   EXPECT_THAT([&] { read_text(directory / "pipe"); }, throws_naming<InputError>("pipe"));
 }
 
+TEST(Files, ReadTextOrPipeEndsAtTheLimit) {
+  EXPECT_THAT([] { read_text_or_pipe("/dev/zero", {.bytes = 3}); },
+              throws_naming<InputError>("/dev/zero", "3"));
+}
+
 TEST(Files, ReadStartReturnsAtMostTheWholeFile) {
   const TemporaryDirectory directory;
   replace_file(directory / "file", "abcd");
