@@ -33,21 +33,31 @@ constexpr const char* kWeightsChecksum = "crc32c";
 /// Saves checkpoints and best weights in a run directory.
 class RunCheckpointSink : public CheckpointSink {
  public:
-  explicit RunCheckpointSink(const RunDirectory& run)
-      : model_(run.file(RunFiles::model)),
+  RunCheckpointSink(const RunDirectory& run, std::shared_ptr<RunLock> lock)
+      : lock_(std::move(lock)),
+        model_(run.file(RunFiles::model)),
         run_id_(read_record(run.file(RunFiles::data)).run_id),
         checkpoints_(run.checkpoints()) {}
 
   void save_best(const std::map<std::string, torch::Tensor>& weights) override {
+    check_in_place("the best weights");
     save_safetensors(model_, {.tensors = weights,
                               .metadata = {{"format", "pt"},
                                            {kRunId, run_id_},
                                            {kWeightsChecksum, checksum_of(weights)}}});
   }
-  void save(const Checkpoint& checkpoint) override { checkpoints_.save(checkpoint); }
+  void save(const Checkpoint& checkpoint) override {
+    check_in_place(fmt::format("the checkpoint of step {}", checkpoint.trainer_state.step));
+    checkpoints_.save(checkpoint);
+  }
   std::string latest_path() const override { return checkpoints_.latest().string(); }
 
  private:
+  void check_in_place(const std::string& lost) const {
+    if (lock_ != nullptr) lock_->check_in_place(lost);
+  }
+
+  std::shared_ptr<RunLock> lock_;  // null for a run that is only read
   fs::path model_;
   std::string run_id_;
   CheckpointStore checkpoints_;
@@ -130,7 +140,7 @@ std::unique_ptr<Task> Run::make_task() const {
   return task;
 }
 
-RunDirectory::RunDirectory(fs::path path, std::unique_ptr<RunLock> lock)
+RunDirectory::RunDirectory(fs::path path, std::shared_ptr<RunLock> lock)
     : path_(std::move(path)), lock_(std::move(lock)) {}
 
 RunDirectory::~RunDirectory() = default;
@@ -160,7 +170,7 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
     throw InputError(fmt::format("{} cannot be created: {}", path.string(),
                                  error ? error.message() : "a file with this name exists"));
   }
-  RunDirectory run(path, std::make_unique<RunLock>(path));
+  RunDirectory run(path, std::make_shared<RunLock>(path));
   // The directory is checked again, since another process may have created a run between the first
   // check and the lock.
   if (must_be_replaced(path, overwrite))
@@ -176,7 +186,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
   open(path);  // throws if the path is not a run
   // The directory is locked before the checks, so that no other process changes the files after
   // the checks.
-  RunDirectory run(path, std::make_unique<RunLock>(path));
+  RunDirectory run(path, std::make_shared<RunLock>(path));
   const auto record = read_record(run.file(RunFiles::data));
   check_tokenizer_files(path, record);
   if (const auto model = run.file(RunFiles::model); fs::exists(model)) {
@@ -276,8 +286,12 @@ Run RunDirectory::load(Weights weights) const {
           .model = std::move(model)};
 }
 
+void RunDirectory::check_in_place(const std::string& lost) const {
+  if (lock_ != nullptr) lock_->check_in_place(lost);
+}
+
 std::unique_ptr<CheckpointSink> RunDirectory::checkpoint_sink() const {
-  return std::make_unique<RunCheckpointSink>(*this);
+  return std::make_unique<RunCheckpointSink>(*this, lock_);
 }
 
 int64_t RunDirectory::num_threads() const {

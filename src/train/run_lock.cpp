@@ -5,12 +5,14 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <string>
+#include <stdexcept>
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -23,18 +25,20 @@ std::string content_of(int descriptor) {
 
 }  // namespace
 
-RunLock::RunLock(const std::filesystem::path& directory)
-    : descriptor_(::open((directory / kFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+RunLock::RunLock(std::filesystem::path directory)
+    : directory_(std::move(directory)),
+      descriptor_(::open((directory_ / kFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
   if (descriptor_ < 0) {
     throw InputError(
-        fmt::format("{} cannot be written: {}", directory.string(), std::strerror(errno)));
+        fmt::format("{} cannot be written: {}", directory_.string(), std::strerror(errno)));
   }
   if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
     const auto holder = content_of(descriptor_);
     ::close(descriptor_);
     throw InputError(
-        fmt::format("{}: process {} is writing to this run", directory.string(), holder));
+        fmt::format("{}: process {} is writing to this run", directory_.string(), holder));
   }
+  directory_descriptor_ = ::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
   const auto process = std::to_string(::getpid());
   // The process id is used only in the message above, so a failed write is ignored.
   [[maybe_unused]] const bool noted = ::ftruncate(descriptor_, 0) == 0 &&
@@ -43,6 +47,20 @@ RunLock::RunLock(const std::filesystem::path& directory)
 
 RunLock::~RunLock() {
   ::close(descriptor_);
+  ::close(directory_descriptor_);
+}
+
+void RunLock::check_in_place(const std::string& lost) const {
+  struct stat own {};
+  struct stat found {};
+  if (::fstat(directory_descriptor_, &own) == 0 && ::stat(directory_.c_str(), &found) == 0 &&
+      own.st_dev == found.st_dev && own.st_ino == found.st_ino) {
+    return;
+  }
+  throw std::runtime_error(fmt::format(
+      "{}: the run directory was removed, moved or replaced during training, so {} cannot be "
+      "saved; if it was moved, resume the run from its new path",
+      directory_.string(), lost));
 }
 
 }  // namespace attend::train

@@ -3,6 +3,7 @@
 #include "attend/api.h"
 
 #include <filesystem>
+#include <string>
 
 namespace attend::train {
 
@@ -14,13 +15,19 @@ class ATTEND_API RunLock {
 
   /// Throws InputError if another process, or another RunLock of this process, has the lock (the
   /// message contains the id of the process), or if the directory cannot be written.
-  explicit RunLock(const std::filesystem::path& directory);
+  explicit RunLock(std::filesystem::path directory);
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
+  /// Throws std::runtime_error if the directory no longer has its path, because it was removed,
+  /// moved or replaced. `lost` names in the message what cannot be saved.
+  void check_in_place(const std::string& lost) const;
+
  private:
-  int descriptor_;
+  std::filesystem::path directory_;
+  int descriptor_;                 // of the lock file
+  int directory_descriptor_ = -1;  // open, so that no new directory gets the same inode
 };
 
 }  // namespace attend::train

@@ -153,10 +153,12 @@ TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
   BackgroundCheckpointSink checkpoint_sink(directory_.checkpoint_sink());
   std::vector<Observer*> all{&files};
   all.insert(all.end(), observers.begin(), observers.end());
-  return trainer_->run({.observers = all,
-                        .checkpoint_sink = &checkpoint_sink,
-                        .stop_requested = stop_requested,
-                        .stop_evaluation = stop_evaluation});
+  const auto result = trainer_->run({.observers = all,
+                                     .checkpoint_sink = &checkpoint_sink,
+                                     .stop_requested = stop_requested,
+                                     .stop_evaluation = stop_evaluation});
+  directory_.check_in_place("the state of the run");
+  return result;
 }
 
 Evaluation TrainingRun::evaluate(const BatchCallback& on_batch) {
@@ -170,10 +172,13 @@ TrainResult TrainingRun::finish(const std::string& task, const TrainResult& resu
                                 const BatchCallback& on_batch) {
   auto final = result;
   auto& module = objective_->module();
+  const auto check_in_place = [&] { directory_.check_in_place("the results"); };
+  check_in_place();
   directory_.load_weights(module);
   module.eval();
   if (final.state.best.value().is_partial) final.state.best = evaluate(on_batch);
   module.to(torch::kCPU);
+  check_in_place();
   if (write_results) write_results();
   directory_.finish(task, module, final);
   return final;

@@ -12,7 +12,7 @@ import subprocess
 import unittest
 
 from attend_command import ATTEND, attend, expect_names
-from small_runs import RunsTest, checkpoints, files_of, kill, start, wait_for
+from small_runs import RunsTest, checkpoints, files_of, kill, start, start_in_terminal, wait_for
 
 
 class FilesThatCannotBeWritten(RunsTest):
@@ -151,6 +151,37 @@ class FilesThatCannotBeWritten(RunsTest):
         for name in ("model.safetensors", "summary.json"):
             self.assertEqual((run / name).read_bytes(), before[name])
         self.resumes(run)
+
+    def loses_its_directory(self, lose, *arguments, then=lambda process: None):
+        """Expects that the command ends with a message about its directory, and does not create it again."""
+        run = self.folder / "lost"
+        process = start_in_terminal("train", "--out", run, "--embed-dim", 16, "--batch-size", 8, "--max-steps", 1000000,
+                                    *arguments)
+        self.addCleanup(kill, process)
+        self.assertTrue(wait_for(lambda: (run / "metrics.jsonl").exists() and
+                                 "train_loss" in (run / "metrics.jsonl").read_text(), process))
+        lose(run)
+        then(process)
+        errors = process.communicate(timeout=120)[1].splitlines()
+        self.assertEqual(process.returncode, 1, errors)
+        expect_names(self, errors[-1], run)
+        self.assertNotIn("--resume", "".join(errors))
+        self.assertFalse(run.exists())
+
+    def test_a_directory_that_is_removed_or_moved(self):
+        def interrupt(process):
+            process.send_signal(signal.SIGINT)
+
+        moved = self.folder / "moved"
+        never = ("--eval-every", 1000000, "--checkpoint-every", 1000000)
+        for name, lose in (("removed", shutil.rmtree), ("moved", lambda run: run.rename(moved))):
+            with self.subTest(name):
+                self.loses_its_directory(lose, "--eval-every", 1000000, "--checkpoint-every", 100)
+                shutil.rmtree(moved, ignore_errors=True)
+                self.loses_its_directory(lose, *never, then=interrupt)
+                shutil.rmtree(moved, ignore_errors=True)
+                self.loses_its_directory(lose, "--eval-every", 100, "--checkpoint-every", 1000000)
+        self.train("--resume", moved, "--max-steps", 20)
 
     def test_lost_output(self):
         """The run is saved. The exit status is 1 if output was lost, and 128 + SIGPIPE if its reader closed the

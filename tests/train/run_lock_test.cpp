@@ -93,6 +93,27 @@ TEST(RunLock, NamesADirectoryThatCannotBeWritten) {
               throws<InputError>("/proc/no/such/place cannot be written: No such file"));
 }
 
+TEST(RunLock, FindsARemovedMovedOrReplacedDirectory) {
+  namespace fs = std::filesystem;
+  const TemporaryDirectory parent;
+  const auto directory = parent / "run";
+  fs::create_directory(directory);
+  const RunLock lock(directory);
+  const auto check = [&] { lock.check_in_place("step 7"); };
+  const auto is_named = throws_naming<std::runtime_error>(directory.string().c_str(), "step 7");
+  EXPECT_NO_THROW(check());
+  fs::rename(directory, parent / "moved");
+  EXPECT_THAT(check, is_named);
+  fs::create_directory(directory);
+  RunLock{directory};
+  EXPECT_THAT(check, is_named);
+  fs::remove_all(directory);
+  fs::rename(parent / "moved", directory);
+  EXPECT_NO_THROW(check());
+  fs::remove_all(directory);
+  EXPECT_THAT(check, is_named);
+}
+
 using LockedRun = RunDirectoryTest;
 
 TEST_F(LockedRun, IsNotOverwrittenWhileAnotherProcessWritesToIt) {

@@ -73,6 +73,15 @@ TEST_F(TrainingRunTest, FinishEvaluatesTheBestWeightsOnAllData) {
   EXPECT_EQ(summary["val_loss"], best->loss);
 }
 
+TEST_F(TrainingRunTest, FinishNamesARemovedDirectory) {
+  auto run = RecipeRun::begin(directory_ / "run", small_recipe("sort"));
+  const auto result = run.train();
+  std::filesystem::remove_all(directory_ / "run");
+  EXPECT_THAT([&] { run.finish(result); },
+              throws_naming<std::runtime_error>((directory_ / "run").string().c_str()));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "run"));
+}
+
 TEST_F(TrainingRunTest, FinishLoadsTheBestWeights) {
   const auto net = make_net();
   auto run = TrainingRun::begin(directory_ / "run", make_objective(net), small_config());

@@ -142,7 +142,11 @@ class ATTEND_API RunDirectory {
   /// the file, or the directory if no weights have been saved yet.
   Run load(Weights weights = Weights::best) const;
 
-  /// Returns a sink that saves checkpoints and best weights in this directory.
+  /// Throws std::runtime_error if this run was created or resumed, and its directory was removed,
+  /// moved or replaced since then. `lost` names in the message what cannot be saved.
+  void check_in_place(const std::string& lost) const;
+  /// Returns a sink that saves checkpoints and best weights in this directory. The sink calls
+  /// `check_in_place` before it saves, and also locks the directory.
   std::unique_ptr<CheckpointSink> checkpoint_sink() const;
 
   /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown. Throws
@@ -157,10 +161,10 @@ class ATTEND_API RunDirectory {
 
  private:
   /// `lock` is null for a run that is only read.
-  RunDirectory(std::filesystem::path path, std::unique_ptr<RunLock> lock);
+  RunDirectory(std::filesystem::path path, std::shared_ptr<RunLock> lock);
 
   std::filesystem::path path_;
-  std::unique_ptr<RunLock> lock_;
+  std::shared_ptr<RunLock> lock_;
   std::unique_ptr<OverwriteGuard> overwrite_guard_;  // after `lock_`: destroyed before it
 };
 

@@ -68,7 +68,8 @@ class ATTEND_API TrainingRun {
   /// `stop_requested` is called after each step and stops training if it returns true. After a
   /// requested stop, call `train` again to continue. `stop_evaluation` is called between the
   /// batches of an evaluation, see `TrainerHooks`. Returns at once if `is_finished()`. Throws in
-  /// the same cases as `Trainer::run`.
+  /// the same cases as `Trainer::run`, and std::runtime_error if the run directory was removed,
+  /// moved or replaced.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {},
                     const std::function<bool()>& stop_evaluation = {});
