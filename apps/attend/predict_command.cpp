@@ -57,6 +57,7 @@ class Predictor {
       const auto place = fmt::format("{}:{}", source, number);
       if (!read_line(input, line, place, text_limit(arguments_.max_text_bytes))) return;
       if (line.ends_with('\r')) line.pop_back();
+      if (number == 1) line.erase(0, line.size() - without_byte_order_mark(line, place).size());
       print(line, place);
     }
   }

@@ -13,7 +13,7 @@ const GenerationOptions kGreedy{.max_new_tokens = 200, .sampling = {.temperature
 
 std::vector<int64_t> encode(const Tokenizer& tokenizer, const std::string& text) {
   auto tokens = tokenizer.encode(text);
-  if (tokens.empty()) throw InputError("the prompt is empty, expected at least one token");
+  if (tokens.empty()) throw InputError("the text is empty, expected at least one token");
   return tokens;
 }
 

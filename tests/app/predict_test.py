@@ -9,7 +9,7 @@ import subprocess
 import unittest
 import zipfile
 
-from attend_command import ATTEND, CommandTest, expect_names
+from attend_command import ATTEND, CommandTest, attend, expect_names
 from pseudo_terminal import open_pseudo_terminal
 
 CLASSES = ["first one", "second", "third"]
@@ -85,9 +85,25 @@ class Predict(Classifier):
         other = self.predict("ab g", "--top", 0)[0]
         self.assertNotEqual(other["predictions"], short["predictions"])
 
+    def test_a_byte_order_mark_is_no_text(self):
+        (expected,) = self.predict("ab gh")
+        lines = "\ufeffab gh\r\n"
+        self.assertEqual(self.predict("--file", self.write("marked.txt", lines)), [expected])
+        self.assertEqual(self.predict(given=lines), [expected])
+
+    def test_blank_lines_are_refused(self):
+        """Otherwise, the lines of the output would not be those of the input."""
+        for blank in ("", "\r"):
+            for number, lines in ((1, f"{blank}\nab\n"), (2, f"ab\n{blank}\ncd\n"), (3, f"ab\ncd\n{blank}\n")):
+                file = self.write("blank.txt", lines)
+                for arguments, source in (([], "standard input"), (["--file", file], file)):
+                    result = attend("predict", self.run_directory, *arguments, given=lines)
+                    self.assertEqual(result.returncode, 2, result.stderr)
+                    expect_names(self, result.stderr, f"{source}:{number}")
+                    self.assertEqual(len(result.stdout.splitlines()), number - 1)
+
     def test_invalid_input(self):
         run = ["predict", self.run_directory]
-        empty_line = self.write("empty_line.txt", "ab\n\ncd\n")
         unknown = self.write("unknown.txt", "abz\n")
         self.refuses([*run, "--file", unknown], f"{unknown}:1", "'z'")
         self.refuses([*run, "abz"], "'abz'", "'z'")
@@ -95,14 +111,6 @@ class Predict(Classifier):
         self.refuses([*run, "--file", self.folder / "none.txt"], "none.txt")
         self.refuses([*run, "ab", "--file", unknown], "--file", "text")
         self.refuses([*run, "ab", "--top", -1], "--top", "-1")
-        result = self.fails(2, *run, "--file", empty_line)
-        expect_names(self, result.stderr, f"{empty_line}:2")
-        self.assertEqual(len(result.stdout.splitlines()), 1)
-
-    def fails(self, status, *arguments):
-        result = subprocess.run([ATTEND, *map(str, arguments)], capture_output=True, text=True, timeout=60)
-        self.assertEqual(result.returncode, status, result.stderr)
-        return result
 
     def test_no_text_on_a_terminal(self):
         controller, terminal = open_pseudo_terminal()
