@@ -51,8 +51,12 @@ std::string sentence_of(const CLI::App& command, const CLI::ParseError& error) {
                          option == nullptr ? "" : " " + option->get_type_name());
     }
   }
-  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr)
-    return text + ": remove one of them from the command";
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    constexpr std::string_view kExcludes = " excludes ";
+    const auto name = name_before(text, kExcludes);
+    return fmt::format("found {} and {}, expected one of them: remove the other from the command",
+                       name, text.substr(name.size() + kExcludes.size()));
+  }
   constexpr std::string_view kFlagValue = " was given a disallowed flag override";
   if (text.ends_with(kFlagValue)) {
     const auto name = name_before(text, kFlagValue);

@@ -4,6 +4,7 @@
 #include "attend/train/answer.h"
 #include "choice.h"
 #include "commands.h"
+#include "no_effect.h"
 #include "number_option.h"
 #include "prompt.h"
 #include "run_option.h"
@@ -16,6 +17,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string_view>
 
 namespace attend::app {
 namespace {
@@ -160,28 +162,26 @@ void prepare(torch::nn::Module& model, WeightFormat format) {
 
 /// Throws InputError for an option without effect.
 void check_effects(const CLI::App& command, const GenerateArguments& arguments) {
-  const auto refuse = [](const std::string& flag, const std::string& beside, const char* why) {
-    throw InputError(
-        fmt::format("{} has no effect beside {}: {}; remove one of them from the "
-                    "command",
-                    flag, beside, why));
-  };
   const bool is_beam_search = arguments.options.num_beams > 1;
   const bool is_greedy = arguments.options.sampling.temperature == 0.0;
-  if (command.count("--length-penalty") > 0 && !is_beam_search)
-    refuse("--length-penalty", "--num-beams 1", "there is no beam search");
-  if (arguments.samples > 1 && (is_beam_search || is_greedy)) {
-    refuse(fmt::format("--num-samples {}", arguments.samples),
-           is_beam_search ? fmt::format("--num-beams {}", arguments.options.num_beams)
-                          : "--temperature 0",
-           "all samples would be equal");
+  const auto num_beams = fmt::format("--num-beams {}", arguments.options.num_beams);
+  const auto deterministic =
+      is_beam_search ? fmt::format("beside {}, which draws no tokens at random", num_beams)
+                     : "beside --temperature 0, which always chooses the most likely token";
+  if (command.count("--length-penalty") > 0 && !is_beam_search) {
+    refuse_without_effect("--length-penalty",
+                          fmt::format("with {}, which is not a beam search", num_beams),
+                          "pass a larger --num-beams");
   }
-  for (const auto* flag : {"--top-k", "--top-p", "--min-p", "--seed"}) {
-    if (is_greedy && command.count(flag) > 0)
-      refuse(flag, "--temperature 0", "the most likely token is always chosen");
+  if (arguments.samples > 1 && (is_beam_search || is_greedy))
+    refuse_without_effect(fmt::format("--num-samples {}", arguments.samples), deterministic);
+  for (const auto* flag : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"}) {
+    const bool sets_greedy = is_greedy && std::string_view(flag) == "--temperature";
+    if (command.count(flag) > 0 && (is_beam_search || (is_greedy && !sets_greedy)))
+      refuse_without_effect(flag, deterministic);
   }
   if (arguments.json && arguments.no_echo)
-    refuse("--no-echo", "--json", "the text of a sample does not contain the prompt");
+    refuse_without_effect("--no-echo", "beside --json, whose texts do not contain the prompt");
 }
 
 void run_generate(const CLI::App& command, GenerateArguments& arguments) {
@@ -202,11 +202,9 @@ void run_generate(const CLI::App& command, GenerateArguments& arguments) {
 }
 
 void add_sampling(CLI::App& command, GenerateArguments& arguments) {
-  std::vector<CLI::Option*> options;
   const auto add = [&](const char* flag, auto& target, const Requirement& requirement,
                        const char* help, const auto&... unit) {
-    options.push_back(
-        add_number(command, flag, target, requirement, help, unit...)->group("Sampling"));
+    add_number(command, flag, target, requirement, help, unit...)->group("Sampling");
   };
   auto& sampling = arguments.options.sampling;
   add("--temperature", sampling.temperature, kNotNegative, "sampling temperature; 0 = greedy");
@@ -224,18 +222,14 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
       "random seed of the first sample; each further sample uses the next integer");
-  auto* beams = add_number(command, "--num-beams", arguments.options.num_beams, kPositive,
-                           "beam search with this number of beams instead of sampling", "BEAMS");
-  beams->group("Beam search");
-  for (auto* option : options) {
-    if (option->get_name() != "--repetition-penalty") beams->excludes(option);
-  }
+  add_number(command, "--num-beams", arguments.options.num_beams, kPositive,
+             "beam search with this number of beams instead of sampling", "BEAMS")
+      ->group("Beam search");
   add_number(command, "--length-penalty", arguments.options.length_penalty,
              Requirement{"be finite", [](double) { return true; }},
              "exponent p in the score of a beam, log-probability / length^p; positive values favor "
              "longer texts")
-      ->group("Beam search")
-      ->needs(beams);
+      ->group("Beam search");
 }
 
 void add_weight_format(CLI::App& command, GenerateArguments& arguments) {

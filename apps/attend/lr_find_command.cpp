@@ -6,6 +6,7 @@
 #include "attend/train/task_objective.h"
 #include "commands.h"
 #include "interrupted.h"
+#include "no_effect.h"
 #include "number_option.h"
 #include "recipe_flags.h"
 #include "recipe_folder.h"
@@ -81,18 +82,14 @@ void print_chart(const train::LearningRateSearch& found) {
 void check_flags(const RecipeFlags& flags) {
   for (const auto* flag :
        {"--max-steps", "--eval-every", "--checkpoint-every", "--log-every", "--patience"}) {
-    if (flags.has(flag)) {
-      throw InputError(fmt::format(
-          "{} has no effect in attend lr-find, which takes --num-steps steps: remove it", flag));
-    }
+    if (flags.has(flag))
+      refuse_without_effect(flag, "in attend lr-find, which takes --num-steps steps");
   }
   for (const auto* flag :
        {"--lr", "--schedule", "--min-lr-ratio", "--warmup-steps", "--cooldown-fraction"}) {
     if (flags.has(flag)) {
-      throw InputError(
-          fmt::format("{} has no effect in attend lr-find, which tries the learning "
-                      "rates from --min-lr to --max-lr: remove it",
-                      flag));
+      refuse_without_effect(
+          flag, "in attend lr-find, which tries the learning rates from --min-lr to --max-lr");
     }
   }
 }

@@ -7,6 +7,7 @@
 #include "choice.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
+#include "no_effect.h"
 #include "number_option.h"
 #include "parse_number.h"
 #include "recipe_folder.h"
@@ -249,15 +250,15 @@ void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
         training.warmup_steps, training.max_steps));
   }
   if (flags.has("--val-fraction") && !recipe.data.val_text.empty()) {
-    throw InputError(
-        fmt::format("--val-fraction has no effect beside val_text ({}), which is the validation "
-                    "data: remove --val-fraction or val_text",
-                    train::paths_text(recipe.data.val_text)));
+    refuse_without_effect("--val-fraction",
+                          fmt::format("beside val_text ({}), which is the validation data",
+                                      train::paths_text(recipe.data.val_text)),
+                          "remove val_text");
   }
   for (const auto& [flag, has_effect, requirement] : kDependencies) {
     if (flags.has(flag) && !has_effect(recipe)) {
-      throw InputError(
-          fmt::format("{0} has no effect without {1}: remove {0}, or pass {1}", flag, requirement));
+      refuse_without_effect(flag, fmt::format("without {}", requirement),
+                            fmt::format("pass {}", requirement));
     }
   }
 }

@@ -13,6 +13,7 @@
 #include "interrupted.h"
 #include "io/files.h"
 #include "io/utf8.h"
+#include "no_effect.h"
 #include "number_option.h"
 #include "number_text.h"
 #include "progress_line.h"
@@ -302,15 +303,13 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& com
 /// Throws InputError for an option without effect, and for a directory that cannot be the directory
 /// of a new run.
 void check_output(const TrainArguments& arguments) {
-  const auto no_effect = [](const char* flag, const char* other) {
-    throw InputError(fmt::format("{} has no effect {}: remove it from the command", flag, other));
-  };
-  if (arguments.print_config && !arguments.out.empty()) no_effect("--out", "beside --print-config");
+  if (arguments.print_config && !arguments.out.empty())
+    refuse_without_effect("--out", "beside --print-config");
   if (arguments.print_config && arguments.overwrite)
-    no_effect("--overwrite", "beside --print-config");
+    refuse_without_effect("--overwrite", "beside --print-config");
   if (arguments.out.empty()) {
     if (arguments.overwrite && arguments.resume.empty())
-      no_effect("--overwrite", "without --out, since a new directory is created");
+      refuse_without_effect("--overwrite", "without --out, since a new directory is created");
     return;
   }
   const fs::path out = arguments.out;

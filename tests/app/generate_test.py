@@ -141,15 +141,12 @@ class Sampling(GenerateTest):
         self.assertEqual(len(set(alone)), 3)
         self.assertEqual(three.stderr, "".join(f"--- sample {n} of 3 ---\n" for n in (1, 2, 3)))
 
-    def test_beam_search_is_deterministic_and_rejects_sampling_options(self):
+    def test_beam_search_is_deterministic(self):
         beams = ("--prompt", "F", "--max-new-tokens", 20, "--num-beams", 3)
         first = self.generate(*beams).stdout
         self.assertEqual(self.generate(*beams).stdout, first)
         self.assertEqual(self.generate(*beams, "--length-penalty", 1).stdout, first)
-        self.refuses(["generate", self.run_directory, *beams, "--top-k", 3],
-                     "--top-k excludes --num-beams")
-        self.refuses(["generate", self.run_directory, "--prompt", "F", "--length-penalty", 2],
-                     "--length-penalty requires --num-beams")
+        self.assertEqual(self.generate(*beams, "--repetition-penalty", 1).stdout, first)
 
     def test_options_without_effect_are_refused(self):
         for arguments, named in (
@@ -157,7 +154,10 @@ class Sampling(GenerateTest):
                 (("--temperature", 0, "--seed", 3), ("--temperature 0", "--seed")),
                 (("--temperature", 0, "--num-samples", 3), ("--temperature 0", "--num-samples 3")),
                 (("--num-beams", 4, "--num-samples", 3), ("--num-beams 4", "--num-samples 3")),
+                (("--num-beams", 4, "--top-k", 3), ("--num-beams 4", "--top-k")),
+                (("--num-beams", 4, "--temperature", 0), ("--num-beams 4", "--temperature")),
                 (("--num-beams", 1, "--length-penalty", 2), ("--num-beams 1", "--length-penalty")),
+                (("--length-penalty", 2), ("--num-beams", "--length-penalty")),
                 (("--json", "--no-echo"), ("--json", "--no-echo"))):
             result = attend("generate", self.run_directory, "--prompt", "F", *arguments)
             self.assertEqual((result.returncode, result.stdout), (2, ""), arguments)
