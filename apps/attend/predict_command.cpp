@@ -47,7 +47,9 @@ class Predictor {
 
   /// `source` is used in the message if the text cannot be encoded.
   void print(const std::string& text, const std::string& source) {
-    const auto predictions = with_source(source, [&] { return predict(text); });
+    const auto predictions = with_source(source, [&] {
+      return without_options_of_other_tasks(run_.recipe.task, [&] { return predict(text); });
+    });
     print_now((arguments_.json ? json(text, predictions) : line(predictions)) + "\n");
   }
 

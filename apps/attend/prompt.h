@@ -1,7 +1,11 @@
 #pragma once
 
+#include "attend/io/vocabulary.h"
+#include "attend/train/task.h"
+
 #include <CLI/App.hpp>
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 
@@ -15,6 +19,19 @@ struct Prompt {
   std::string source;
   std::string text;
 };
+
+/// Returns `function()`. If `function` throws UnknownTokenError and `task` does not have the option
+/// --tokenizer, the message names no options.
+template <typename Function>
+auto without_options_of_other_tasks(const std::string& task, const Function& function) {
+  try {
+    return function();
+  } catch (const UnknownTokenError& error) {
+    const auto& keys = train::find_task(task).data_keys;
+    if (std::find(keys.begin(), keys.end(), "tokenizer") != keys.end()) throw;
+    throw InputError(error.problem());
+  }
+}
 
 /// The options --prompt, --prompt-file and --max-text-bytes.
 class PromptOptions {

@@ -149,11 +149,12 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
     const auto found = ids_.find(token);
     if (found == ids_.end() && !has_unknown) {
       const auto offset = static_cast<std::size_t>(piece.data() - text.data());
-      throw InputError(fmt::format(
-          "unknown {0} '{1}' at {2}: not among the {3} tokens of the vocabulary; a model trained "
-          "with {4} or --tokenizer byte accepts any {0}",
-          to_string(kind_), printable(token), line_and_column(text, offset), tokens_.size(),
-          words ? "a positive --vocab-size" : "--unknown replace"));
+      throw UnknownTokenError(
+          fmt::format("unknown {} '{}' at {}: not among the {} tokens of the vocabulary",
+                      to_string(kind_), printable(token), line_and_column(text, offset),
+                      tokens_.size()),
+          fmt::format("; a model trained with {} or --tokenizer byte accepts any {}",
+                      words ? "a positive --vocab-size" : "--unknown replace", to_string(kind_)));
     }
     ids.push_back(found == ids_.end() ? id(kUnknown) : found->second);
   }

@@ -76,7 +76,8 @@ class Prompts(GenerateTest):
 
     def test_are_used_verbatim(self):
         for prompt in ("[F]", "{}", "--seed", '"F"', "'F'", "%%", "- F"):
-            self.refuses(["generate", self.run_directory, "--prompt", prompt], "--prompt: unknown character")
+            self.refuses(["generate", self.run_directory, "--prompt", prompt], "--prompt: unknown character",
+                         "--unknown replace", "--tokenizer byte")
 
     def test_errors_name_the_source(self):
         run = ["generate", self.run_directory]
@@ -274,6 +275,11 @@ class OtherModels(CommandTest):
         self.refuses(["generate", run, "--prompt", ""], "--prompt:", "empty")
         self.refuses(["generate", run, "--prompt-file", empty], f"{empty}:", "empty")
         self.refuses(["generate", run], "standard input:", "empty", given="")
+
+    def test_unknown_characters_suggest_only_options_of_the_task(self):
+        message = self.refuses(["generate", self.trained("reverse"), "--prompt", "A="], "--prompt", "'A'")
+        self.assertNotIn("--unknown", message)
+        self.assertNotIn("--tokenizer", message)
 
     def test_a_classifier_is_rejected(self):
         run = self.trained("balanced-brackets")

@@ -106,7 +106,7 @@ class Predict(Classifier):
         run = ["predict", self.run_directory]
         unknown = self.write("unknown.txt", "abz\n")
         self.refuses([*run, "--file", unknown], f"{unknown}:1", "'z'")
-        self.refuses([*run, "abz"], "'abz'", "'z'")
+        self.refuses([*run, "abz"], "'abz'", "'z'", "--tokenizer byte")
         self.refuses([*run, ""], "''")
         self.refuses([*run, "--file", self.folder / "none.txt"], "none.txt")
         self.refuses([*run, "ab", "--file", unknown], "--file", "text")
@@ -142,7 +142,8 @@ class Brackets(CommandTest):
         output = self.succeeds("predict", run, *texts, "--json").stdout
         self.assertEqual([json.loads(line)["text"] for line in output.splitlines()], texts)
         self.refuses(["predict", run, "[,]"], "'[,]'", "','")
-        self.refuses(["predict", run, "{}"], "'{}'", "'{'")
+        message = self.refuses(["predict", run, "{}"], "'{}'", "'{'")
+        self.assertNotIn("--tokenizer", message)
 
 
 class Eval(Classifier):

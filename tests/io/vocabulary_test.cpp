@@ -59,6 +59,11 @@ TEST(Vocabulary, UnknownCharactersAreReplacedByTheUnknownToken) {
   }
   EXPECT_THAT([] { Vocabulary::of_characters("ab").encode("aß"); },
               throws_naming<InputError>("'ß'", "--unknown replace", "--tokenizer byte"));
+  try {
+    Vocabulary::of_characters("ab").encode("aß");
+  } catch (const UnknownTokenError& error) {
+    EXPECT_THAT(error.problem(), testing::AllOf(HasSubstr("'ß'"), testing::Not(HasSubstr("--"))));
+  }
 }
 
 TEST(Vocabulary, DuplicateOrNoTokensThrow) {

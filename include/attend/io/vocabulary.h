@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/input_error.h"
 #include "attend/io/tokenizer.h"
 
 #include <array>
@@ -11,6 +12,20 @@
 #include <vector>
 
 namespace attend {
+
+/// Thrown by `Vocabulary::encode` for an unknown character or word. The message ends with the
+/// options of `attend train` with which a model accepts any character or word.
+class ATTEND_API UnknownTokenError : public InputError {
+ public:
+  UnknownTokenError(const std::string& problem, const std::string& options)
+      : InputError(problem + options), problem_(problem) {}
+
+  /// The message without the options.
+  const std::string& problem() const { return problem_; }
+
+ private:
+  std::string problem_;
+};
 
 /// Character or word tokenizer with an explicit list of tokens.
 ///
@@ -53,8 +68,8 @@ class ATTEND_API Vocabulary : public Tokenizer {
 
   /// Returns the number of tokens.
   int64_t size() const override { return static_cast<int64_t>(tokens_.size()); }
-  /// Returns the token ids of `text`. Throws InputError if `text` is not valid UTF-8, or if a token
-  /// is unknown and the vocabulary has no "<unk>".
+  /// Returns the token ids of `text`. Throws InputError if `text` is not valid UTF-8, and
+  /// UnknownTokenError if a token is unknown and the vocabulary has no "<unk>".
   std::vector<int64_t> encode(std::string_view text) const override;
   /// Returns the text of the tokens. Characters are concatenated. Words are joined with spaces, but
   /// no space is added before or after a line break.
