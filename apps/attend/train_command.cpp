@@ -342,6 +342,12 @@ void run_sweep_of(const TrainArguments& arguments, const RecipeFlags& flags) {
   }
   if (arguments.out.empty())
     throw InputError("--sweep requires --out, the directory of its runs: add --out DIR");
+  if (train::RunDirectory::exists(arguments.out)) {
+    throw InputError(
+        fmt::format("--out {} contains a run, expected a directory for the runs of the sweep: pass "
+                    "another --out",
+                    arguments.out));
+  }
   check_output(arguments);
   run_sweep(
       {.out = arguments.out,

@@ -246,6 +246,14 @@ class Sweep(RunsTest):
             self.refuses(self.sweep("lr=1e-3", arguments=option), "--sweep", option[0])
         self.refuses(["--sweep", "lr=1e-3"], "--sweep", "--out")
 
+    def test_a_run_in_the_place_of_the_directory_is_refused(self):
+        self.train(*self.SHORT, "--out", self.out)
+        result = attend("train", *self.sweep("lr=1e-3"))
+        self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+        expect_names(self, result.stderr, "--out", self.out)
+        for option in ("--overwrite", "--resume"):
+            self.assertNotIn(option, result.stderr)
+
     def test_a_directory_with_other_values_is_refused(self):
         self.train(*self.sweep("lr=1e-3"))
         result = attend("train", *self.sweep("lr=1e-3,3e-3", arguments=["--seed", 9]))
