@@ -78,15 +78,23 @@ class TextGenerator {
     TokenStream stream(decode, before, arguments_.stops, print);
     auto options = arguments_.options;
     options.seed = seed(n);
-    const std::string eos_token = train::find_task(run_.recipe.task).eos_token;
-    if (!eos_token.empty()) options.eos_tokens = run_.tokenizer->encode(eos_token);
+    const auto& task = train::find_task(run_.recipe.task);
+    if (*task.eos_token != '\0') options.eos_tokens = run_.tokenizer->encode(task.eos_token);
+    auto tokens = prompt_;
+    // Adds a token; returns false if it is the last one.
+    const auto add = [&](int64_t token) {
+      const bool is_last = !stream.add(token);
+      if (task.ends_with_answer == nullptr) return !is_last;
+      tokens.push_back(token);
+      return !is_last && !task.ends_with_answer(decode(tokens));
+    };
     if (options.num_beams == 1) {
-      options.on_token = [&](const GeneratedToken& token) { return stream.add(token.token); };
+      options.on_token = [&](const GeneratedToken& token) { return add(token.token); };
     }
     const auto result = std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
     // Without beam search, `on_token` has already added the tokens to `stream`.
     for (const auto token : result.tokens) {
-      if (options.num_beams == 1 || !stream.add(token)) break;
+      if (options.num_beams == 1 || !add(token)) break;
     }
     stream.finish();
     return stream;
@@ -140,7 +148,7 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
     const auto end = generator.generate_sample(n, [&](const std::string& more) { text += more; });
     nlohmann::ordered_json sample{
         {"seed", generator.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
-    sample["stopped_by"] = nullptr;  // null: ended by max_new_tokens or the end token
+    sample["stopped_by"] = nullptr;  // null: ended by max_new_tokens or the answer
     if (end.stopped_by()) sample["stopped_by"] = *end.stopped_by();
     print_now(before + dump(sample));
     before = ",";

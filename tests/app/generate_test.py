@@ -269,6 +269,16 @@ class OtherModels(CommandTest):
             if beams == 1:  # the samples of a model without training contain a full stop after a few tokens
                 self.assertLess(max(sample["tokens"] for sample in samples), 200)
 
+    def test_ends_after_an_answer_without_an_end_token(self):
+        for task, prompt, tokens in (("associative-recall", "c4a7b1?a", 1), ("associative-recall", "c4a7b1?", 2),
+                                     ("modular-arithmetic", "50 + 60 =", 1)):
+            run = self.folder / task
+            if not run.exists():
+                self.trained(task)
+            for beams in ([], ["--num-beams", 2]):
+                result = self.succeeds("generate", run, "--prompt", prompt, *beams, "--json")
+                self.assertEqual(json.loads(result.stdout)["samples"][0]["tokens"], tokens, prompt)
+
     def test_empty_prompts_of_a_model_without_line_breaks(self):
         run = self.trained("sort")
         empty = self.write("empty.txt", "")

@@ -149,6 +149,28 @@ TEST(TaskAnswers, AreCorrectInTrainingAndValidationData) {
   }
 }
 
+TEST(TaskAnswers, EndsAreFoundForAnswersWithoutAnEndToken) {
+  for (const auto& info : tasks()) {
+    const bool is_generated = model_kind(info.defaults.model) == model_kind(LanguageModelConfig());
+    if (!is_generated || info.reads_file() || std::string(info.name) == "senses") continue;
+    ASSERT_NE(info.ends_with_answer != nullptr, *info.eos_token != '\0') << info.name;
+    if (info.ends_with_answer == nullptr) continue;
+    const auto task = make_task(info.defaults);
+    const auto& tokenizer = task->tokenizer();
+    for (const auto& example : examples_in(task->validation_batches(200).front(), *task)) {
+      auto tokens = tokenizer.encode(example.prompt);
+      for (const auto token : tokenizer.encode(example.answer)) {
+        EXPECT_FALSE(info.ends_with_answer(tokenizer.decode(tokens))) << example.prompt;
+        tokens.push_back(token);
+      }
+      EXPECT_TRUE(info.ends_with_answer(tokenizer.decode(tokens))) << example.prompt;
+    }
+  }
+  const auto ends = find_task("senses").ends_with_answer;
+  EXPECT_FALSE(ends("the old clerk paid near the bank . bank"));
+  EXPECT_TRUE(ends("the old clerk paid near the bank . bank bank=money"));
+}
+
 TEST(TaskAnswers, EveryTaskWithPromptsHasASolver) {
   EXPECT_EQ(kSolvers.size() + 3, tasks().size())
       << "all tasks except senses, text and labelled lines must have a solver";

@@ -76,6 +76,9 @@ struct ATTEND_API TaskInfo {
                                         int64_t size) = nullptr;
   const char* eos_token = "";  ///< last token of each answer of a LanguageModel, where generation
                                ///< stops; empty if the answers have no such token
+  /// For answers without `eos_token`: true if a text of prompt and generated tokens ends with an
+  /// answer, where generation stops. Null if the task has `eos_token` or no answers.
+  bool (*ends_with_answer)(const std::string& text) = nullptr;
 
   /// True if the task reads `Recipe::text`.
   bool reads_file() const { return batches_of_file != nullptr; }

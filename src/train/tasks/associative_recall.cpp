@@ -24,6 +24,11 @@ class AssociativeRecallTask : public QuestionTask {
     return recipe;
   }
 
+  /// The answer is one digit, after "?" and a letter.
+  static bool ends_with_answer(const std::string& text) {
+    return text.size() >= 3 && text[text.size() - 3] == '?';
+  }
+
   explicit AssociativeRecallTask(const Recipe& recipe)
       : QuestionTask(recipe, first_letters(recipe.data.symbols) + "0123456789?",
                      2 * recipe.data.length + 3),
@@ -68,7 +73,10 @@ TaskInfo associative_recall_task() {
           "digit that followed a letter: c4a7b1?a7",
           AssociativeRecallTask::defaults(),
           make<AssociativeRecallTask>,
-          {"length", "symbols"}};
+          {"length", "symbols"},
+          /*batches_of_file=*/nullptr,
+          /*eos_token=*/"",
+          AssociativeRecallTask::ends_with_answer};
 }
 
 }  // namespace attend::train

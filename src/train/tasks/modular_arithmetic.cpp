@@ -32,6 +32,12 @@ class ModularArithmeticTask : public ListedTask {
     return recipe;
   }
 
+  /// The answer is one word, after "=".
+  static bool ends_with_answer(const std::string& text) {
+    const auto last = text.rfind(' ');
+    return last != std::string::npos && last > 0 && text[last - 1] == '=';
+  }
+
   explicit ModularArithmeticTask(const Recipe& recipe)
       : vocabulary_(TokenizerKind::word, words(recipe.data.symbols)) {
     const int64_t modulus = recipe.data.symbols;
@@ -73,7 +79,10 @@ TaskInfo modular_arithmetic_task() {
           "sum modulo a number (grokking): 50 + 60 = 43",
           ModularArithmeticTask::defaults(),
           make<ModularArithmeticTask>,
-          {"symbols", "val_fraction"}};
+          {"symbols", "val_fraction"},
+          /*batches_of_file=*/nullptr,
+          /*eos_token=*/"",
+          ModularArithmeticTask::ends_with_answer};
 }
 
 }  // namespace attend::train

@@ -63,6 +63,11 @@ class SensesTask : public Task {
     return recipe;
   }
 
+  /// The answer is a word such as "bank=shore".
+  static bool ends_with_answer(const std::string& text) {
+    return text.find('=', text.rfind(' ') + 1) != std::string::npos;
+  }
+
   explicit SensesTask(const Recipe& recipe) : vocabulary_(TokenizerKind::word, {kPadToken}) {
     const auto sentences = make_sense_sentences();
     vocabulary_ = make_vocabulary(sentences.tokens);
@@ -99,7 +104,10 @@ TaskInfo senses_task() {
           "which of two senses a word has in its sentence",
           SensesTask::defaults(),
           make<SensesTask>,
-          {}};
+          {},
+          /*batches_of_file=*/nullptr,
+          /*eos_token=*/"",
+          SensesTask::ends_with_answer};
 }
 
 }  // namespace attend::train
