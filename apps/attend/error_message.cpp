@@ -83,7 +83,7 @@ bool names_key(const std::string& message, const std::string& key) {
 
 /// Returns " (flag --max-steps)" for a message with the key max_steps; empty if the message has no
 /// key of a recipe that is a flag of `command`. Keys that are also English words, such as length,
-/// count only if their flag was given.
+/// count only if their flag was given and the message has no other flag.
 std::string flags_in(const std::string& message, const CLI::App& command) {
   std::vector<std::string> flags;
   for (const auto& field : train::recipe_fields()) {
@@ -91,7 +91,8 @@ std::string flags_in(const std::string& message, const CLI::App& command) {
     const auto flag = field.flag();
     const auto* option = command.get_option_no_throw(flag);
     if (option == nullptr || message.find(flag) != std::string::npos) continue;
-    const bool is_clear = key.find('_') != std::string::npos || option->count() > 0;
+    const bool is_clear = key.find('_') != std::string::npos ||
+                          (option->count() > 0 && message.find("--") == std::string::npos);
     if (is_clear && names_key(message, key)) flags.push_back(flag);
   }
   if (flags.empty()) return "";
@@ -129,7 +130,9 @@ std::string out_of_memory(const CLI::App* command, const std::string& message) {
                                              : fmt::format("lower {}", found->second));
 }
 
-std::string text_of(const std::exception& error) {
+}  // namespace
+
+std::string error_text(const std::exception& error) {
   if (const auto* failed = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
     return fmt::format("{}: {}", failed->path1().string(), failed->code().message());
   if (const auto* failed = dynamic_cast<const c10::Error*>(&error))
@@ -138,8 +141,6 @@ std::string text_of(const std::exception& error) {
     return message_of(*failed);
   return error.what();
 }
-
-}  // namespace
 
 std::string switch_takes_no_value(const std::string& name) {
   return fmt::format("--{0} takes no value; use --{0} or --no-{0}", name);
@@ -159,6 +160,14 @@ std::string parse_error_message(const CLI::App& app, const CLI::ParseError& erro
   }
   // CLI11 checks for missing arguments before it checks for unknown ones.
   if (unexpected.empty()) return sentence_of(*chosen, error);
+  std::error_code missing;
+  if (chosen->get_option_no_throw("--val-text") != nullptr &&
+      std::filesystem::is_regular_file(unexpected[0], missing)) {
+    return fmt::format(
+        "{}: unknown argument '{}'; to pass several files, repeat --text, or pass a "
+        "pattern in quotes: --text 'DIR/*.txt'",
+        chosen->get_name(), unexpected[0]);
+  }
   const auto unknown = unexpected[0].substr(0, unexpected[0].find('='));
   return fmt::format("{}: unknown argument '{}'{}", chosen->get_name(), unexpected[0],
                      suggest_flag(unknown, *chosen));
@@ -166,7 +175,7 @@ std::string parse_error_message(const CLI::App& app, const CLI::ParseError& erro
 
 std::string error_message(const CLI::App& app, const std::exception& error) {
   const auto* command = chosen_command(app);
-  auto message = text_of(error);
+  auto message = error_text(error);
   if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
       message.find("ried to allocate ") != std::string::npos) {
     return out_of_memory(command, message);

@@ -32,6 +32,7 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[]{
     {"dataset", "--text"},
     {"decay-steps", "--max-steps"},
     {"depth", "--num-layers"},
+    {"dim", "--embed-dim"},
     {"dtype", "--precision"},
     {"epoch", "--epochs"},
     {"eval-interval", "--eval-every"},

@@ -4,6 +4,7 @@
 #include "attend/io/tensor_info.h"
 #include "attend/models/flops.h"
 #include "attend/train/run_directory.h"
+#include "completion_values.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
@@ -91,14 +92,16 @@ void add_custom_config(const train::CustomConfig& custom, InspectReport& report)
   add_overrides(recipe, train::Recipe{}, "defaults of TrainingConfig", report);
 }
 
-/// Returns the arguments of a command line, separated by spaces. Arguments that contain white space
-/// are quoted.
+/// Returns the arguments of a command line, separated by spaces. Arguments are quoted if a shell
+/// would not take them as they are.
 std::string command_text(const std::vector<std::string>& command) {
   std::string text;
   for (const auto& argument : command) {
-    const bool plain = !argument.empty() && argument.find_first_of(" \t\n") == argument.npos;
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
+    const bool plain = !argument.empty() && argument.find_first_not_of(kPlain) == argument.npos;
     const auto shown = printable(argument);
-    text += (text.empty() ? "" : " ") + (plain ? shown : fmt::format("'{}'", shown));
+    text += (text.empty() ? "" : " ") + (plain ? shown : quoted(shown, "'\\''"));
   }
   return text;
 }
@@ -111,9 +114,9 @@ void add_provenance(const train::RunRecord& record, InspectReport& report) {
       "created",
       fmt::format("{} by attend {}", printable(provenance.created), printable(provenance.version)));
   report.header += report_line("command", command_text(provenance.command));
-  report.header +=
-      report_line("machine", fmt::format("{}, {} CPUs, {}", printable(provenance.cpu),
-                                         provenance.num_cpus, printable(provenance.os)));
+  const auto cpu = provenance.cpu.empty() ? "" : printable(provenance.cpu) + ", ";
+  report.header += report_line(
+      "machine", fmt::format("{}{} CPUs, {}", cpu, provenance.num_cpus, printable(provenance.os)));
   report.json[train::kRunId] = record.run_id;
   if (!record.init_from.empty()) {
     report.header += report_line("init from", "run_id " + printable(record.init_from));
@@ -202,7 +205,7 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
 /// Adds report.txt, if there is one.
 void add_report(const fs::path& path, InspectReport& report) {
   if (!fs::exists(path)) return;
-  const auto text = read_text(path, {kMaxReport});
+  const auto text = replace_invalid_utf8(read_bytes(path, {kMaxReport}));
   report.json["report"] = text;
   std::istringstream lines(text);
   report.footer += "\n";

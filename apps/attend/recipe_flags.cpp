@@ -360,12 +360,14 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path,
     if (std::string_view(each.field.get().section).empty()) each.set(wanted);
   }
   const auto default_task = source ? source->task : wanted.text.empty() ? Recipe{}.task : "text";
-  if (wanted.task.empty() && default_task == "text" && !wanted.text.empty() &&
-      train::has_table_extension(wanted.text.front())) {
+  expand_patterns(wanted);
+  const auto table = std::ranges::find_if(
+      wanted.text, [](const auto& path) { return train::has_table_extension(path); });
+  if (wanted.task.empty() && default_task == "text" && table != wanted.text.end()) {
     throw InputError(
         fmt::format("{}: found a table; pass --task labelled-lines to predict the labels of its "
                     "texts, or --task text to train on the file as one text",
-                    wanted.text.front()));
+                    *table));
   }
   if (wanted.task.empty()) wanted.task = default_task;
   const auto& task = train::find_task(wanted.task);
@@ -398,9 +400,9 @@ Recipe RecipeFlags::over(Recipe base) const {
                                    found->second, each.name, key));
     }
   }
+  base.data.max_text_bytes = max_text_bytes_;
   for (const auto& each : given_) each.set(base);
   expand_patterns(base);
-  base.data.max_text_bytes = max_text_bytes_;
   train::check_recipe(base);
   check_effects(base, *this);
   return base;

@@ -1,5 +1,6 @@
 #include "recipe_paths.h"
 
+#include "io/utf8.h"
 #include "train/recipe_fields.h"
 
 #include <glob.h>
@@ -30,6 +31,8 @@ void expand_patterns(train::Recipe& recipe) {
     std::vector<std::string> expanded;
     for (const auto& pattern : *paths) {
       const auto files = files_of(pattern);
+      // A recipe is a TOML file, which contains only UTF-8.
+      for (const auto& file : files) check_utf8(file, "the name of a file that matches " + pattern);
       expanded.insert(expanded.end(), files.begin(), files.end());
     }
     *paths = std::move(expanded);

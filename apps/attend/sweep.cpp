@@ -194,6 +194,11 @@ std::vector<Setting> parse_sweep(const std::string& text) {
 
 void run_sweep(const Sweep& sweep) {
   auto combinations = make_combinations(sweep);
+  std::error_code error;
+  fs::create_directories(sweep.out, error);
+  if (error) {
+    throw InputError(fmt::format("{} cannot be created: {}", sweep.out.string(), error.message()));
+  }
   for (std::size_t i = 0; i < combinations.size(); ++i) {
     auto& combination = combinations[i];
     fmt::print("{}[{}/{}] {}{}\n", i == 0 ? "" : "\n", i + 1, combinations.size(),
@@ -211,6 +216,13 @@ void run_sweep(const Sweep& sweep) {
   for (std::size_t i = 0; i < results.size(); ++i) {
     rows.push_back(cells_of(combinations[i], results[i]));
     rows.back().emplace_back(i == best ? "best" : "");
+  }
+  const auto accuracy = static_cast<std::ptrdiff_t>(sweep.axes.size()) + 1;
+  const bool has_accuracy = std::any_of(results.begin(), results.end(), [](const auto& each) {
+    return each.contains("val_accuracy");
+  });
+  if (!has_accuracy) {
+    for (auto& row : rows) row.erase(row.begin() + accuracy);
   }
   fmt::print("\n{}", table_text(rows, "<"));
 

@@ -102,7 +102,8 @@ class Training {
 
   /// Does the same as `run`, but prints neither report nor summary.
   train::TrainResult train() {
-    const auto neighbors_before = neighbors();
+    // Unknown if the run is resumed.
+    const auto neighbors_before = run_.resumed_state().step == 0 ? neighbors() : "";
     print_header();
     auto result = train_steps();
     if (result.stop_reason == train::StopReason::stop_requested) {
@@ -222,9 +223,12 @@ class Training {
   std::string make_report(const std::string& neighbors_before) {
     std::vector<std::string> parts;
     if (const auto after = neighbors(); !after.empty()) {
-      parts.push_back(fmt::format(
-          "Nearest token embeddings (cosine similarity) before training:\n{}after training:\n{}",
-          neighbors_before, after));
+      const auto before =
+          neighbors_before.empty()
+              ? ""
+              : fmt::format(" before training:\n{}after training", neighbors_before);
+      parts.push_back(
+          fmt::format("Nearest token embeddings (cosine similarity){}:\n{}", before, after));
     }
     if (const auto attention = last_token_attention(run_.model(), run_.task());
         !attention.empty()) {
@@ -272,6 +276,7 @@ Setting epochs_setting(const TrainArguments& arguments) {
   const auto run = arguments.resume.empty() ? arguments.init_from : arguments.resume;
   const auto set = [epochs = arguments.epochs, run](train::Recipe& recipe) {
     train::check_recipe(recipe);
+    expand_patterns(recipe);
     recipe.training.max_steps = steps_of(epochs, recipe, run);
   };
   return {find_field("--epochs", "max_steps"), "--epochs", set};
@@ -385,7 +390,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk
-    throw std::runtime_error(error.what() + train::replaced_clause(directory));
+    throw std::runtime_error(error_text(error) + train::replaced_clause(directory));
   }
 }
 

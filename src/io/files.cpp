@@ -126,6 +126,7 @@ bool read_line(std::istream& input, std::string& line, const std::string& source
     if (c == '\n') return true;
     append(line, {&c, 1}, source, limit);
   }
+  if (input.bad()) throw InputError(fmt::format("{}: cannot be read", source));
   return !line.empty();
 }
 

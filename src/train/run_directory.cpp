@@ -40,21 +40,33 @@ class RunCheckpointSink : public CheckpointSink {
         checkpoints_(run.checkpoints()) {}
 
   void save_best(const std::map<std::string, torch::Tensor>& weights) override {
-    check_in_place("the best weights");
-    save_safetensors(model_, {.tensors = weights,
-                              .metadata = {{"format", "pt"},
-                                           {kRunId, run_id_},
-                                           {kWeightsChecksum, checksum_of(weights)}}});
+    save_in_place("the best weights", [&] {
+      save_safetensors(model_, {.tensors = weights,
+                                .metadata = {{"format", "pt"},
+                                             {kRunId, run_id_},
+                                             {kWeightsChecksum, checksum_of(weights)}}});
+    });
   }
   void save(const Checkpoint& checkpoint) override {
-    check_in_place(fmt::format("the checkpoint of step {}", checkpoint.trainer_state.step));
-    checkpoints_.save(checkpoint);
+    save_in_place(fmt::format("the checkpoint of step {}", checkpoint.trainer_state.step),
+                  [&] { checkpoints_.save(checkpoint); });
   }
   std::string latest_path() const override { return checkpoints_.latest().string(); }
 
  private:
-  void check_in_place(const std::string& lost) const {
-    if (lock_ != nullptr) lock_->check_in_place(lost);
+  /// Calls `save`. Throws if the directory was removed or moved before or while `save` wrote to it.
+  template <typename Save>
+  void save_in_place(const std::string& lost, const Save& save) const {
+    const auto check = [&] {
+      if (lock_ != nullptr) lock_->check_in_place(lost);
+    };
+    check();
+    try {
+      save();
+    } catch (const std::exception&) {
+      check();
+      throw;
+    }
   }
 
   std::shared_ptr<RunLock> lock_;  // null for a run that is only read

@@ -39,6 +39,12 @@ RunLock::RunLock(std::filesystem::path directory)
         fmt::format("{}: process {} is writing to this run", directory_.string(), holder));
   }
   directory_descriptor_ = ::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory_descriptor_ < 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    throw InputError(
+        fmt::format("{} cannot be opened: {}", directory_.string(), std::strerror(error)));
+  }
   const auto process = std::to_string(::getpid());
   // The process id is used only in the message above, so a failed write is ignored.
   [[maybe_unused]] const bool noted = ::ftruncate(descriptor_, 0) == 0 &&

@@ -29,7 +29,7 @@ class Train(SensesTest):
         files = {path.name for path in self.run_directory.iterdir()}
         self.assertEqual(files, {".lock", "recipe.toml", "data.json", "model.safetensors", "tokenizer.json",
                                  "checkpoint",
-                                 "metrics.jsonl", "summary.json", "tensorboard", "embeddings.tsv",
+                                 "metrics.jsonl", "summary.json", "report.txt", "tensorboard", "embeddings.tsv",
                                  "metadata.tsv", "projector_config.pbtxt"})
         summary = json.loads((self.run_directory / "summary.json").read_text())
         self.assertEqual(summary["task"], "senses")

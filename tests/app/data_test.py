@@ -93,6 +93,7 @@ class SeveralFiles(DataTest):
         found, same = (self.inspect(each) for each in (run, other))
         self.assertEqual(found["config"]["text"], self.parts)
         self.assertEqual(same["config"], found["config"])
+        self.assertIn("'part-?.txt'", self.succeeds("inspect", other).stdout)
         self.assertEqual(self.measure(run)["val_loss"], self.measure(other)["val_loss"])
         self.succeeds("train", "--resume", other, "--max-steps", 3)
 
@@ -108,8 +109,24 @@ class SeveralFiles(DataTest):
         finally:
             (self.folder / "part-*.txt").unlink()
 
+    def test_epochs_and_tables(self):
+        self.assertIn("max_steps = ", self.recipe("--text", "part-?.txt", "--epochs", 1, "--max-seq-len", 8,
+                                                  "--warmup-steps", 0))
+        table = self.write("part.csv", "text,label\nab,x\nba,y\n")
+        self.refuses_with(["train", "--text", self.text, "--text", table], table, "--task labelled-lines")
+        with open(os.fsencode(self.folder) + b"/bad-\xff.txt", "w") as file:
+            file.write("abcd\n" * 40)
+        self.refuses_with(["train", "--text", "bad-*.txt"], "bad-*.txt", "0xFF", cwd=self.folder)
+
+    def test_another_split_of_the_same_texts_is_refused(self):
+        run = self.folder / "split"
+        self.succeeds("train", "--text", self.parts[0], "--text", self.parts[1], "--out", run, *TINY)
+        self.refuses_with(["train", "--resume", run, "--max-steps", 3, "--set", f"text={self.parts[0]}", "--val-text",
+                           self.parts[1]], "checksum")
+
     def test_messages_name_the_file_or_pattern(self):
         self.refuses_with(["train", "--text", "none-*.txt"], "none-*.txt", cwd=self.folder)
+        self.refuses_with(["train", "--text", self.text, self.parts[0]], self.parts[0], "--text")
         self.refuses_with(["train", "--text", self.text, "--text", ""], "--text")
         bad = self.folder / "bad.txt"
         bad.write_bytes(b"abcd\xff")

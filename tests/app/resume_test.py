@@ -49,6 +49,12 @@ class Resuming(RunsTest):
                       (self.run_directory / "recipe.toml").read_text().replace('"', "'"))
         self.train("--resume", self.run_directory, "--max-steps", 14)
 
+    def test_the_report_shows_the_initial_embeddings_only_if_they_are_known(self):
+        for steps, known in ((2, True), (4, False)):
+            run = self.folder / "senses"
+            self.train(*(["--resume", run] if run.exists() else ["--out", run]), "--max-steps", steps)
+            self.assertEqual("before training" in (run / "report.txt").read_text(), known)
+
     def test_training_options_may_change(self):
         self.train("--resume", self.run_directory, "--max-steps", 20, "--lr", 0.5, "--eval-every", 4,
                    "--log-every", 1, "--schedule", "constant", "--batch-size", 3, "--precision", "bf16")
@@ -124,9 +130,9 @@ class Replacing(RunsTest):
 
     def test_interrupted_while_moving_the_old_run(self):
         order = ["checkpoint", "tensorboard", "metrics.jsonl", "embeddings.tsv", "metadata.tsv",
-                 "projector_config.pbtxt", "model.safetensors", "tokenizer.json", "data.json",
-                 "summary.json", "recipe.toml"]
-        for moved in (1, 7, 10, 11):
+                 "projector_config.pbtxt", "model.safetensors", "report.txt", "tokenizer.json",
+                 "data.json", "summary.json", "recipe.toml"]
+        for moved in (1, 7, 11, 12):
             shutil.rmtree(self.run_directory)
             for name, content in self.old.items():
                 file = (self.replaced if name.split("/")[0] in order[:moved]

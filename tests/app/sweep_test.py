@@ -138,6 +138,11 @@ class Sweep(RunsTest):
         super().setUp()
         self.out = self.folder / "sweep"
 
+    def test_a_directory_that_cannot_be_created_is_refused(self):
+        (self.folder / "file").write_text("")
+        out = self.folder / "file/sweep"
+        self.fails(2, ["--sweep", "lr=0.1,0.2", "--out", out, *self.SHORT], str(out))
+
     def sweep(self, *axes, arguments=()):
         """Returns the arguments of attend train for a sweep over these axes."""
         return [*self.SHORT, *(part for axis in axes for part in ("--sweep", axis)), "--out", self.out, *arguments]
