@@ -73,6 +73,12 @@ std::vector<Example> read_other_tables(const std::vector<std::string>& paths,
   return std::move(table.examples);
 }
 
+std::string checksum_of_files(const std::vector<std::string>& paths) {
+  uint32_t checksum = 0;
+  for (const auto& path : paths) checksum = crc32c_of_file(path, checksum);
+  return checksum_text(checksum);
+}
+
 /// Returns the number of texts of each class.
 std::map<std::string, int64_t> count_classes(const std::vector<Example>& examples) {
   std::map<std::string, int64_t> counts;
@@ -113,8 +119,7 @@ class LabelledLinesTask : public ListedTask {
       : recipe_(recipe) {
     auto table = read_tables(files_of(recipe), recipe.data);
     auto& examples = table.examples;
-    uint32_t checksum = 0;
-    for (const auto& path : recipe.text) checksum = crc32c_of_file(path, checksum);
+    checksum_ = checksum_of_files(recipe.text);
     const auto counts = count_classes(examples);
     for (const auto& [name, count] : counts) classes_.push_back(name);
     const auto source = paths_text(recipe.text);
@@ -130,13 +135,12 @@ class LabelledLinesTask : public ListedTask {
     notes_.push_back({"classes", class_counts(counts)});
     if (const auto& val_text = recipe.data.val_text; !val_text.empty()) {
       const auto validation = read_other_tables(val_text, recipe.data, *tokenizer_, classes_);
-      for (const auto& path : val_text) checksum = crc32c_of_file(path, checksum);
+      checksum_ += "-" + checksum_of_files(val_text);
       set_examples(examples, validation);
       examples.insert(examples.end(), validation.begin(), validation.end());
     } else {
       with_source(source, [&] { set_examples(examples, recipe.data.val_fraction); });
     }
-    checksum_ = fmt::format("{:08x}", checksum);
     note_truncation(examples);
   }
 

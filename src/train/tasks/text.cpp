@@ -27,7 +27,10 @@ Texts read_texts(const std::vector<std::string>& paths, const DataConfig& data) 
       ++texts.ends.back().second;
     }
     auto text = read_text(path, text_limit(data.max_text_bytes));
-    texts.all = texts.all.empty() ? std::move(text) : texts.all + text;
+    if (texts.all.empty())
+      texts.all = std::move(text);  // no copy of a single text
+    else
+      texts.all += text;
     texts.ends.emplace_back(path, texts.all.size());
   }
   return texts;
@@ -163,13 +166,13 @@ class TextTask : public Task {
   TextTask(const Recipe& recipe, const Texts& texts, std::shared_ptr<const Tokenizer> tokenizer)
       : tokenizer_(tokenizer_for(recipe, texts.all, std::move(tokenizer))),
         context_(recipe.max_seq_len()) {
-    auto checksum = crc32c(texts.all);
+    checksum_ = checksum_text(crc32c(texts.all));
     training_ = encode_texts(*tokenizer_, texts);
     const auto& val_text = recipe.data.val_text;
     const bool has_file = !val_text.empty();
     if (has_file) {
       const auto validation = read_texts(val_text, recipe.data);
-      checksum = crc32c(validation.all, checksum);
+      checksum_ += "-" + checksum_text(crc32c(validation.all));
       validation_ = encode_texts(*tokenizer_, validation);
     } else {
       const auto tokens = training_;
@@ -189,7 +192,6 @@ class TextTask : public Task {
           paths_text(files), name, part.size(0), count, context_,
           has_file ? "the file" : "val_fraction"));
     }
-    checksum_ = fmt::format("{:08x}", checksum);
     const auto start = validation_.narrow(0, 0, context_).to(torch::kLong);
     const auto* ids = start.const_data_ptr<int64_t>();
     prompt_ = first_line(tokenizer_->decode({ids, ids + context_}));
