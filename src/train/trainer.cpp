@@ -68,8 +68,7 @@ void check_loss(const TrainingLoss& loss) {
   TORCH_CHECK_VALUE(
       loss.sum.requires_grad() || (loss.auxiliary.defined() && loss.auxiliary.requires_grad()),
       "TrainingBatch::loss: the loss requires no gradient, expected a loss that depends on the "
-      "module's "
-      "parameters; compute it without detach() and NoGradGuard");
+      "parameters of the module; compute it without detach() and NoGradGuard");
 }
 
 /// Returns the optimizer, or a new one if it is null.
@@ -129,23 +128,27 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
   };
   if (!done()) state_.threads = num_threads();
   const NumThreadsGuard threads(done() ? torch::get_num_threads() : state_.threads);
-  int64_t saved_step = state_.step;
+  bool saved = true;
   while (!done() && result.stop_reason != StopReason::stop_requested) {
     if (!state_.evaluation_pending) {
       step(hooks);
+      saved = false;
       if (is_report_step(state_.step)) report(hooks);
     }
-    if (state_.evaluation_pending) evaluate(hooks);
+    if (state_.evaluation_pending) {
+      evaluate(hooks);
+      saved = false;
+    }
     if (state_.evaluation_pending || (hooks.stop_requested && hooks.stop_requested()))
       result.stop_reason = StopReason::stop_requested;
     if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
     if (hooks.checkpoint_sink != nullptr && state_.step % config_.checkpoint_every == 0) {
       save(hooks);
-      saved_step = state_.step;
+      saved = true;
     }
   }
   if (hooks.checkpoint_sink != nullptr) {
-    if (saved_step != state_.step) save(hooks);
+    if (!saved) save(hooks);
     hooks.checkpoint_sink->finish();
   }
   for (auto* observer : hooks.observers) observer->on_finish();

@@ -173,6 +173,22 @@ TEST_F(TrainingRunTest, TrainContinuesAfterAStop) {
   EXPECT_EQ(steps("run"), steps("whole"));
 }
 
+TEST_F(TrainingRunTest, AnEvaluationThatIsRepeatedAfterAStopIsSaved) {
+  auto config = small_config();
+  config.eval_every = config.max_steps;
+  config.checkpoint_every = config.max_steps + 1;
+  const auto open = [&] {
+    return TrainingRun::begin_or_resume(directory_ / "run", make_objective(make_net()), config);
+  };
+  open().train({}, {}, [] { return true; });
+  {
+    auto run = open();
+    ASSERT_TRUE(run.resumed_state().evaluation_pending);
+    run.finish(run.train());
+  }
+  EXPECT_TRUE(open().is_finished());
+}
+
 TEST_F(TrainingRunTest, HasItsConfigInTheDirectory) {
   begin("run");
   const auto directory = RunDirectory::open(directory_ / "run");
