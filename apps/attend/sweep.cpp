@@ -21,6 +21,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <set>
 #include <sstream>
 
@@ -41,7 +42,8 @@ struct Combination {
   train::Recipe recipe;
   fs::path directory;
   bool is_finished = false;
-  std::string error;  ///< message of a failed training; else empty
+  std::string error;   ///< message of a failed training; else empty
+  std::string source;  ///< the settings as typed, for messages
 };
 
 /// Returns each choice of one setting per axis. The last axis varies fastest.
@@ -83,13 +85,24 @@ Combination make_combination(const Sweep& sweep, const std::vector<Setting>& set
   return made;
 }
 
-/// Throws InputError if the run of the combination can be neither created nor resumed. Finds out if
+std::map<std::string, std::string> values_of(const train::Recipe& recipe) {
+  std::map<std::string, std::string> values;
+  for (const auto& field : train::recipe_fields()) {
+    if (!field.is_paths()) values[field.key] = train::value_text(field, recipe);
+  }
+  return values;
+}
+
+/// Throws InputError if the run of the combination can be neither created nor resumed, or was
+/// created with other values, since its results would not be those of the combination. Finds out if
 /// the run is finished.
 void check_combination(const Sweep& sweep, Combination& combination) {
   const auto& directory = combination.directory;
   const auto& recipe = combination.recipe;
   const Activity activity(kPreparingData);
   if (train::RunDirectory::exists(directory)) {
+    const auto run = train::RunDirectory::open(directory).recipe();
+    train::throw_if_different(directory, train::differences_of(values_of(run), values_of(recipe)));
     combination.is_finished =
         train::RecipeRun::begin_or_resume(directory, recipe, sweep.init_from).is_finished();
   } else {
@@ -98,15 +111,18 @@ void check_combination(const Sweep& sweep, Combination& combination) {
   }
 }
 
+/// Returns all combinations. Checks all recipes before the first run directory is opened, since
+/// opening a run to resume it writes its recipe.
 std::vector<Combination> make_combinations(const Sweep& sweep) {
   std::vector<Combination> combinations;
   std::set<std::string> names;
   for (const auto& settings : product_of(sweep.axes)) {
     std::vector<std::string> given;
     for (const auto& setting : settings) given.push_back(setting.name);
-    with_source(fmt::format("{}", fmt::join(given, " ")), [&] {
+    const auto source = fmt::format("{}", fmt::join(given, " "));
+    with_source(source, [&] {
       combinations.push_back(make_combination(sweep, settings));
-      check_combination(sweep, combinations.back());
+      combinations.back().source = source;
       if (!names.insert(combinations.back().name).second)
         throw InputError(
             fmt::format("found {} twice, expected different combinations: remove one "
@@ -114,6 +130,8 @@ std::vector<Combination> make_combinations(const Sweep& sweep) {
                         combinations.back().name));
     });
   }
+  for (auto& combination : combinations)
+    with_source(combination.source, [&] { check_combination(sweep, combination); });
   return combinations;
 }
 

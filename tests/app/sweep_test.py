@@ -9,7 +9,7 @@ import signal
 import unittest
 
 from attend_command import CommandTest, attend, expect_names
-from small_runs import RunsTest, kill, last_step, start_in_terminal, wait_for
+from small_runs import files_of, RunsTest, kill, last_step, start_in_terminal, wait_for
 
 TINY = ["--num-layers", "1", "--embed-dim", "16", "--num-heads", "2"]
 
@@ -137,6 +137,15 @@ class Sweep(RunsTest):
     def setUp(self):
         super().setUp()
         self.out = self.folder / "sweep"
+
+    def test_runs_with_other_options_are_refused(self):
+        arguments = ["--sweep", "lr=0.1,0.2", "--out", self.out, *self.SHORT]
+        self.train(*arguments)
+        self.train(*arguments)
+        before = files_of(self.out)
+        self.fails(2, [*arguments, "--weight-decay", "0.5"], str(self.out / "lr=0.1"), "weight_decay", "0.5")
+        self.fails(2, ["--sweep", "lr=0.1,200", "--out", self.out, *self.SHORT, "--log-every", "7"], "200")
+        self.assertEqual(files_of(self.out), before)
 
     def test_a_directory_that_cannot_be_created_is_refused(self):
         (self.folder / "file").write_text("")
