@@ -1,5 +1,6 @@
 #include "completion_values.h"
 
+#include "explain/examples.h"
 #include "recipe_folder.h"
 
 #include <algorithm>
@@ -16,6 +17,11 @@ ValueCompletion value_completion(const CLI::Option& option) {
   if (type == "FILE" || type == "PATH") return {.paths = Paths::files};
   if (type == kRecipeType) return {.paths = Paths::files, .words = names_of_shipped_recipes()};
   ValueCompletion completion;
+  if (type == kSubjectType) {
+    completion.paths = Paths::directories;
+    for (const auto& example : explain_examples()) completion.words.emplace_back(example.name);
+    return completion;
+  }
   if (std::none_of(type.begin(), type.end(), [](unsigned char c) { return std::islower(c); }))
     return completion;  // such as INT
   std::istringstream rest(type);

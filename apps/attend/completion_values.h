@@ -16,8 +16,9 @@ struct ValueCompletion {
 };
 
 /// Returns the completions for the type name of an option: devices for DEVICE, directories for DIR,
-/// files for FILE and PATH, files and recipe names for `kRecipeType`, and the names `layer` and
-/// `rms` for a type name such as "layer|rms". Numbers and free text have no completions.
+/// files for FILE and PATH, files and recipe names for `kRecipeType`, directories and examples for
+/// `kSubjectType`, and the names `layer` and `rms` for a type name such as "layer|rms". Numbers and
+/// free text have no completions.
 ValueCompletion value_completion(const CLI::Option& option);
 
 /// Returns all subcommands of `app`, in the order of the help.

@@ -22,6 +22,11 @@ std::string_view environment(const char* name) {
   return value == nullptr ? std::string_view() : value;
 }
 
+bool is_terminal(int stream) {
+  const auto terminal = environment("TERM");
+  return ::isatty(stream) == 1 && !terminal.empty() && terminal != "dumb";
+}
+
 }  // namespace
 
 void open_closed_streams() {
@@ -61,8 +66,11 @@ bool output_pipe_is_closed() {
 }
 
 bool error_is_terminal() {
-  const auto terminal = environment("TERM");
-  return ::isatty(STDERR_FILENO) == 1 && !terminal.empty() && terminal != "dumb";
+  return is_terminal(STDERR_FILENO);
+}
+
+bool output_is_terminal() {
+  return is_terminal(STDOUT_FILENO);
 }
 
 int terminal_width(int stream) {

@@ -40,6 +40,9 @@ bool output_pipe_is_closed();
 /// "dumb".
 bool error_is_terminal();
 
+/// Returns true if standard output is such a terminal.
+bool output_is_terminal();
+
 /// Returns the number of columns of the terminal of `stream` (STDOUT_FILENO or STDERR_FILENO). If
 /// the number is unknown, for example because the stream is a pipe, returns $COLUMNS, else 80.
 int terminal_width(int stream);

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "attend/train/run_directory.h"
+#include "explain/explanation.h"
+
+#include <string>
+#include <vector>
+
+namespace attend::app {
+
+/// What `explain_run` explains. Layers, heads and tokens are counted from 1.
+struct RunQuestion {
+  std::string text;
+  std::string token;  ///< token to follow: its label or its number; empty = the last token
+  int64_t layer = 0;  ///< 0 = the last layer
+  int64_t head = 1;
+  // Changes, of which the last step shows the effect.
+  std::vector<std::string> masks = {};     ///< tokens to which no token may attend
+  std::vector<std::string> no_heads = {};  ///< heads whose output is set to zero: "LAYER.HEAD"
+  std::vector<std::string> swaps = {};     ///< "TOKEN=NEW": replaces a token of the text
+};
+
+/// Explains how the model of a run processes a text: embeddings, one attention head, the rest of
+/// its block, and the prediction. The numbers are those of the model. If the question has changes,
+/// runs the model again with them, and compares weights and prediction. Removes heads from the
+/// weights of `run`. Throws InputError for a Seq2Seq, for a text without tokens or with more than
+/// max_seq_len tokens, and for a layer, head or token that does not exist.
+Explanation explain_run(train::Run& run, const RunQuestion& question);
+
+}  // namespace attend::app

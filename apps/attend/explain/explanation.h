@@ -1,0 +1,79 @@
+#pragma once
+
+#include <torch/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attend::app {
+
+/// A matrix with labels of its rows and columns.
+struct LabelledMatrix {
+  std::string name;      ///< symbol, such as "Q"
+  torch::Tensor values;  ///< (R, C), on the CPU
+  std::vector<std::string> rows;
+  std::vector<std::string> columns;
+  std::string column = {};  ///< column to show if not all fit in a line; may be empty
+  bool by_token = false;    ///< the rows are the tokens, so that the row of a token is highlighted
+};
+
+/// A step of a computation, as `attend explain` shows it.
+struct ExplanationStep {
+  std::string title;
+  std::string formula = {};  ///< in symbols, such as "S = Q K^T"
+  std::string words = {};    ///< the formula in words
+  std::vector<LabelledMatrix> matrices =
+      {};                       ///< the operands that are new in this step, and the result
+  std::string worked = {};      ///< one number of the result, worked out; may be empty
+  std::string conclusion = {};  ///< may be empty
+};
+
+/// A computation in steps. One token is followed through all steps.
+struct Explanation {
+  std::string title;
+  std::string token;  ///< label of the row to highlight
+  int decimals = 4;   ///< number of decimals of each number
+  std::vector<ExplanationStep> steps = {};
+};
+
+/// A projection of token vectors: x W + b.
+struct Projection {
+  torch::Tensor weight;     ///< (E, D)
+  torch::Tensor bias = {};  ///< (D), or undefined
+};
+
+/// An attention to explain.
+struct AttentionExample {
+  std::vector<std::string> tokens;       ///< T different labels
+  torch::Tensor inputs = {};             ///< X (T, E); undefined if Q, K and V are given
+  std::optional<Projection> query = {};  ///< Q = X; or X W_Q + b_Q if set
+  std::optional<Projection> key = {};    ///< K, likewise
+  std::optional<Projection> value = {};  ///< V, likewise
+  torch::Tensor queries = {};            ///< Q (T, D), if there are no inputs
+  torch::Tensor keys = {};               ///< K (T, D), if there are no inputs
+  torch::Tensor values = {};             ///< V (T, D), if there are no inputs
+  std::optional<double> divisor = {};    ///< the scores are divided by this number; not if unset
+  std::string divisor_text = {};         ///< such as "sqrt(2)"
+  torch::Tensor bias = {};               ///< (T, T), added to the scores after the scaling
+  double soft_cap = 0.0;                 ///< as in `ScoreOptions`; 0 = none
+  torch::Tensor allowed = {};            ///< bool (T, T): true = may attend; undefined = all true
+  torch::Tensor weights = {};            ///< A (T, T), if the head has an attention sink; otherwise
+                                         ///< the softmax of the scores
+  std::string prefix = {};               ///< beginning of the titles of the steps
+};
+
+/// Returns "PREFIX1", "PREFIX2", ... as labels of `count` columns.
+std::vector<std::string> numbered(const std::string& prefix, int64_t count);
+
+/// Returns the index of a token, which is given by its label or by its number, counted from 1.
+/// Throws InputError with the name of `flag` if there is no such token.
+int64_t row_of(const char* flag, const std::vector<std::string>& labels, const std::string& token);
+
+/// Appends the steps of an attention: inputs, projections, scores, scaling, soft cap, bias, mask,
+/// softmax and weighted sum. The worked numbers are those of the token number `row`. Returns the
+/// output (T, D).
+torch::Tensor add_attention_steps(const AttentionExample& example, int64_t row,
+                                  Explanation& explanation);
+
+}  // namespace attend::app

@@ -1,0 +1,144 @@
+#include "explain/explanation_text.h"
+
+#include "io/utf8.h"
+#include "table_text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+namespace attend::app {
+namespace {
+
+constexpr int64_t kMaxRows = 12;
+constexpr const char* kHighlight = "\033[1;36m";
+constexpr const char* kReset = "\033[0m";
+
+/// Breaks a text into lines of at most `width` columns.
+std::string wrapped(const std::string& text, std::size_t width, const std::string& indent = "") {
+  std::istringstream words(text);
+  std::string lines;
+  std::string line;
+  for (std::string word; words >> word;) {
+    if (!line.empty() && line.size() + 1 + word.size() > width) {
+      lines += line + "\n";
+      line = indent;
+    } else if (!line.empty()) {
+      line += ' ';
+    }
+    line += word;
+  }
+  return line.empty() ? lines : lines + line + "\n";
+}
+
+/// Returns the indices from 0 to `count` - 1 that are shown if there is room for `room`, and -1 for
+/// each gap. If not all fit, shows the last one, `kept` (if it is an index) and the first ones.
+std::vector<int64_t> shown_indices(int64_t count, int64_t room, int64_t kept) {
+  constexpr int64_t kGaps = 2;
+  std::set<int64_t> shown;
+  if (count > room) {
+    shown.insert(count - 1);
+    if (kept < count) shown.insert(kept);
+  }
+  const auto wanted =
+      static_cast<std::size_t>(count > room ? std::max(room - kGaps, kGaps) : count);
+  for (int64_t i = 0; shown.size() < wanted; ++i) shown.insert(i);
+  std::vector<int64_t> indices;
+  for (const auto i : shown) {
+    if (i > (indices.empty() ? 0 : indices.back() + 1)) indices.push_back(-1);
+    indices.push_back(i);
+  }
+  return indices;
+}
+
+std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explanation,
+                        std::size_t width, bool colors) {
+  const auto values = matrix.values.to(torch::kCPU, torch::kDouble).contiguous();
+  const auto find = [](const std::vector<std::string>& labels, const std::string& label) {
+    return std::find(labels.begin(), labels.end(), label) - labels.begin();
+  };
+  const auto followed = matrix.by_token ? find(matrix.rows, explanation.token)
+                                        : static_cast<std::ptrdiff_t>(matrix.rows.size());
+  const auto cell = [&](int64_t row, int64_t column) {
+    return fmt::format("{:.{}f}", values[row][column].item<double>(), explanation.decimals);
+  };
+  std::size_t label_width = 0;
+  for (const auto& label : matrix.rows)
+    label_width = std::max(label_width, printable(label).size());
+  std::size_t number_width = fmt::format("{:.{}f}", -99.0, explanation.decimals).size();
+  for (const auto& label : matrix.columns)
+    number_width = std::max(number_width, printable(label).size());
+  const auto room = (width - std::min(width, label_width + 2)) / (number_width + 2);
+  const auto columns =
+      shown_indices(values.size(1), static_cast<int64_t>(std::max<std::size_t>(room, 3)),
+                    find(matrix.columns, matrix.column));
+  const auto rows = shown_indices(values.size(0), kMaxRows, followed);
+
+  std::vector<std::vector<std::string>> cells{{""}};
+  for (const auto column : columns) {
+    cells[0].push_back(column < 0 ? "..."
+                                  : printable(matrix.columns[static_cast<std::size_t>(column)]));
+  }
+  for (const auto row : rows) {
+    cells.push_back({row < 0 ? "..." : printable(matrix.rows[static_cast<std::size_t>(row)])});
+    for (const auto column : columns)
+      cells.back().push_back(row < 0 || column < 0 ? "..." : cell(row, column));
+  }
+  std::string text = fmt::format("{} ({} x {})\n", matrix.name, values.size(0), values.size(1));
+  std::istringstream lines(table_text(cells, "<>"));
+  std::string line;
+  for (std::size_t i = 0; std::getline(lines, line); ++i) {
+    const bool highlight = colors && i > 0 && rows[i - 1] == followed;
+    text += highlight ? fmt::format("  {}{}{}\n", kHighlight, line, kReset)
+                      : fmt::format("  {}\n", line);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
+                      bool colors) {
+  const auto& step = explanation.steps.at(index);
+  const auto title =
+      fmt::format("Step {}/{}  {}", index + 1, explanation.steps.size(), printable(step.title));
+  std::string text =
+      fmt::format("{}\n{}\n", title, std::string(std::min(title.size(), width), '-'));
+  text += fmt::format("{}\n", step.formula);
+  text += wrapped(step.words, width);
+  for (const auto& matrix : step.matrices)
+    text += "\n" + matrix_text(matrix, explanation, width, colors);
+  if (!step.worked.empty()) text += "\n" + wrapped(step.worked, width, "  ");
+  if (!step.conclusion.empty()) text += "\n" + wrapped("=> " + step.conclusion, width, "   ");
+  return text;
+}
+
+nlohmann::ordered_json to_json(const Explanation& explanation) {
+  auto steps = nlohmann::ordered_json::array();
+  for (const auto& step : explanation.steps) {
+    auto matrices = nlohmann::ordered_json::array();
+    for (const auto& matrix : step.matrices) {
+      const auto values = matrix.values.to(torch::kCPU, torch::kDouble).contiguous();
+      auto rows = nlohmann::ordered_json::array();
+      for (int64_t i = 0; i < values.size(0); ++i) {
+        const auto* row = values.const_data_ptr<double>() + i * values.size(1);
+        rows.push_back(std::vector<double>(row, row + values.size(1)));
+      }
+      matrices.push_back({{"name", matrix.name},
+                          {"rows", matrix.rows},
+                          {"columns", matrix.columns},
+                          {"values", std::move(rows)}});
+    }
+    steps.push_back({{"title", step.title},
+                     {"formula", step.formula},
+                     {"words", step.words},
+                     {"matrices", std::move(matrices)},
+                     {"worked", step.worked},
+                     {"conclusion", step.conclusion}});
+  }
+  return {{"title", explanation.title}, {"token", explanation.token}, {"steps", std::move(steps)}};
+}
+
+}  // namespace attend::app

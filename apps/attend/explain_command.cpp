@@ -1,0 +1,152 @@
+#include "attend/input_error.h"
+#include "commands.h"
+#include "explain/examples.h"
+#include "explain/explain_run.h"
+#include "explain/explanation_text.h"
+#include "nearest_name.h"
+#include "no_effect.h"
+#include "number_option.h"
+#include "terminal.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/utils.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <system_error>
+
+namespace attend::app {
+namespace {
+
+struct ExplainArguments {
+  std::string subject;  ///< name of an example, or directory of a run
+  RunQuestion question;
+  int64_t step = 0;  ///< 0 = all steps
+  bool list = false;
+  bool json = false;
+};
+
+/// Throws InputError for options that only the explanation of a run has.
+void check_example_options(const CLI::App& command, const std::string& name) {
+  for (const auto* flag : {"--text", "--layer", "--head", "--mask", "--no-head", "--swap"}) {
+    if (command.count(flag) == 0) continue;
+    refuse_without_effect(flag, fmt::format("with the example '{}'", name),
+                          "pass the directory of a run instead of an example");
+  }
+}
+
+Explanation explain(const ExplainArguments& arguments, const CLI::App& command) {
+  const auto& subject = arguments.subject;
+  std::vector<std::string> names;
+  for (const auto& example : explain_examples()) {
+    names.emplace_back(example.name);
+    if (example.name != subject) continue;
+    check_example_options(command, subject);
+    return example.explain(arguments.question.token);
+  }
+  std::error_code missing;
+  if (!std::filesystem::exists(subject, missing)) {
+    throw InputError(fmt::format(
+        "{}: no such run, and no example: expected the directory of a run, or one of {}{}", subject,
+        fmt::join(names, ", "), did_you_mean(subject, names)));
+  }
+  if (arguments.question.text.empty())
+    throw InputError(
+        fmt::format("{}: the explanation of a run requires a text: pass --text TEXT", subject));
+  auto run = train::RunDirectory::open(subject).load();
+  return explain_run(run, arguments.question);
+}
+
+void list_examples() {
+  for (const auto& example : explain_examples())
+    fmt::print("{:<10} {}\n", example.name, example.summary);
+}
+
+void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
+  if (arguments.list) {
+    for (const auto* option : {"subject", "--json", "--step", "--token", "--text"}) {
+      if (command.count(option) > 0)
+        refuse_without_effect(option, "beside --list", "remove --list");
+    }
+    return list_examples();
+  }
+  if (arguments.subject.empty())
+    throw InputError("expected the directory of a run or the name of an example (see --list)");
+  const torch::NoGradGuard no_grad;
+  auto explanation = explain(arguments, command);
+  const auto count = explanation.steps.size();
+  if (arguments.step > static_cast<int64_t>(count)) {
+    throw InputError(
+        fmt::format("--step {}: expected a number from 1 to {}", arguments.step, count));
+  }
+  const bool all = arguments.step == 0;
+  const auto first = all ? 0 : static_cast<std::size_t>(arguments.step - 1);
+  const auto last = all ? count : first + 1;
+  if (arguments.json) {
+    if (!all) explanation.steps = {explanation.steps[first]};
+    fmt::print("{}\n", to_json(explanation).dump());
+    return;
+  }
+  const auto width = static_cast<std::size_t>(std::max(40, terminal_width(STDOUT_FILENO)));
+  const bool colors = output_is_terminal() && colors_enabled();
+  if (all) fmt::print("{}\n\n", explanation.title);
+  for (auto i = first; i < last; ++i)
+    fmt::print("{}{}", step_text(explanation, i, width, colors), i + 1 < last ? "\n" : "");
+}
+
+}  // namespace
+
+void add_explain_command(CLI::App& app) {
+  auto* command = app.add_subcommand("explain", "Show attention step by step, with all numbers");
+  auto arguments = std::make_shared<ExplainArguments>();
+  command
+      ->add_option("subject", arguments->subject,
+                   "directory of a run, or name of an example (see --list)")
+      ->type_name(kSubjectType);
+  command->add_option("--text", arguments->question.text, "text that the model of the run reads")
+      ->type_name("TEXT")
+      ->group("Run");
+  add_number(*command, "--layer", arguments->question.layer, kPositive, "layer, from 1", "LAYER")
+      ->default_str("the last")
+      ->group("Run");
+  add_number(*command, "--head", arguments->question.head, kPositive, "attention head, from 1",
+             "HEAD")
+      ->group("Run");
+  command->add_flag("--list", arguments->list, "list the examples");
+  const auto add_list = [&](const char* flag, std::vector<std::string>& target, const char* type,
+                            const char* help) {
+    command->add_option(flag, target, help)
+        ->allow_extra_args(false)
+        ->type_name(type)
+        ->group("Run, changes");
+  };
+  auto& question = arguments->question;
+  add_list("--mask", question.masks, "TOKEN",
+           "run again without attention to this token of the text, or to its number; may be "
+           "repeated [none]");
+  add_list("--no-head", question.no_heads, "LAYER.HEAD",
+           "run again without the output of this head; may be repeated [none]");
+  add_list("--swap", question.swaps, "TOKEN=NEW",
+           "run again with another token in the text; may be repeated [none]");
+  add_number(*command, "--step", arguments->step, kPositive, "show only this step", "NUMBER")
+      ->default_str("all");
+  command
+      ->add_option("--token", arguments->question.token,
+                   "token that is followed through all steps, or its number in the text [of a run: "
+                   "the last]")
+      ->type_name("TOKEN");
+  command->add_flag("--json", arguments->json, "print the steps with all numbers as a JSON object")
+      ->group("Output");
+  command->footer(
+      "Examples:\n"
+      "  attend explain sky\n"
+      "  attend explain bank --step 6\n"
+      "  attend explain runs/first --text \"the boat drifted to the bank\" --layer 1 --head 2\n"
+      "  attend explain runs/first --text \"the boat drifted to the bank . bank\" --mask boat");
+  command->callback([=] { run_explain(*arguments, *command); });
+}
+
+}  // namespace attend::app

@@ -1,0 +1,201 @@
+"""attend explain: the numbers of the five introductory texts, steps, tokens and wrong input.
+
+Run by CTest with ATTEND set to the built command. explain_numbers.json contains the matrices that the three
+texts with reproducible numbers print, as printed there.
+"""
+
+import json
+import math
+import pathlib
+import unittest
+
+from attend_command import CommandTest, expect_names
+
+NUMBERS = pathlib.Path(__file__).with_name("explain_numbers.json")
+
+
+class ExplainTest(CommandTest):
+    def explain(self, *arguments):
+        return json.loads(self.succeeds("explain", *arguments, "--json").stdout)
+
+    def steps(self, *arguments):
+        return {step["title"]: step for step in self.explain(*arguments)["steps"]}
+
+    def matrix(self, step, name):
+        return next(each["values"] for each in step["matrices"] if each["name"] == name)
+
+
+class Examples(ExplainTest):
+    def test_list(self):
+        listed = [line.split()[0] for line in self.succeeds("explain", "--list").stdout.splitlines()]
+        self.assertEqual(listed, ["sky", "numpy", "embedding", "bank", "blocks"])
+        for name in listed:
+            with self.subTest(name):
+                self.assertIn("Step 1/", self.succeeds("explain", name).stdout)
+
+    def test_every_matrix_of_the_texts_is_printed(self):
+        for name, matrices in json.loads(NUMBERS.read_text()).items():
+            found = [matrix["values"] for step in self.explain(name)["steps"] for matrix in step["matrices"]]
+            for expected in matrices:
+                with self.subTest(name, matrix=expected):
+                    self.assertTrue(any(self.is_close(matrix, expected) for matrix in found))
+
+    def is_close(self, found, expected):
+        if len(found) != len(expected) or len(found[0]) != len(expected[0]):
+            return False
+        # The text prints the inputs of its products with 8 decimals, so the products have fewer exact decimals.
+        decimals = min(max(len(y.partition(".")[2]) for row in expected for y in row), 7)
+        pairs = [(x, float(y)) for a, b in zip(found, expected) for x, y in zip(a, b)]
+        return all(x is None if y == -math.inf else x is not None and abs(x - y) <= 0.6 * 10 ** -decimals
+                   for x, y in pairs)  # JSON has null for -inf
+
+    def test_embedding_has_the_shapes_of_its_text(self):
+        steps = self.steps("embedding")
+        for prefix, shape in (("unscaled", (50, 10)), ("scaled", (50, 100))):
+            output = self.matrix(steps[f"{prefix}: Output"], "Y")
+            self.assertEqual((len(output), len(output[0])), shape)
+
+    def test_rows_of_attention_weights_sum_to_1(self):
+        for name in ("sky", "numpy", "embedding", "bank", "blocks"):
+            for title, step in self.steps(name).items():
+                if title.endswith("Attention weights"):
+                    for row in self.matrix(step, "A"):
+                        self.assertAlmostEqual(sum(row), 1, 5, title)
+
+    def test_the_mask_hides_later_tokens(self):
+        weights = self.matrix(self.steps("numpy")["Attention weights"], "A")
+        self.assertEqual([x for i, row in enumerate(weights) for x in row[i + 1:]], [0] * 6)
+
+    def test_heads_are_joined(self):
+        steps = self.steps("blocks")
+        joined = self.matrix(steps["Heads joined"], "Y")
+        halves = [self.matrix(steps[f"head {head}: Output"], "Y") for head in (1, 2)]
+        self.assertEqual(joined, [a + b for a, b in zip(*halves)])
+        output = self.matrix(steps["Output of the block"], "B")
+        for row in output:
+            self.assertAlmostEqual(sum(row), 0, 4)
+
+
+class Text(ExplainTest):
+    def test_a_number_is_worked_out(self):
+        text = self.succeeds("explain", "sky", "--step", 5).stdout
+        self.assertIn("S[sky, is] = 0.2261 * 0.0509 + 0.7422 * 0.0705 = 0.0638", text)
+        self.assertIn("Step 5/8", text)
+
+    def test_fits_80_columns(self):
+        for name in ("sky", "numpy", "embedding", "bank", "blocks"):
+            lines = self.succeeds("explain", name, environment={"COLUMNS": "80"}).stdout.splitlines()
+            self.assertLessEqual(max(map(len, lines)), 80, name)
+
+    def test_follows_a_token(self):
+        self.assertIn("S[blue, ", self.succeeds("explain", "sky", "--token", "blue").stdout)
+        self.assertIn("S[is, ", self.succeeds("explain", "sky", "--token", 2).stdout)
+        self.assertIn("S[loan, ", self.succeeds("explain", "bank", "--token", "loan").stdout)
+
+    def test_wrong_input(self):
+        for arguments, names in ((["skyy"], ["skyy", "sky", "numpy"]), ([], ["--list"]),
+                                 (["sky", "--step", 9], ["--step", "9", "8"]), (["sky", "--step", 0], ["--step"]),
+                                 (["sky", "--token", "blu"], ["--token", "blu", "blue"])):
+            with self.subTest(arguments):
+                expect_names(self, self.refuses(["explain", *arguments]), *names)
+
+
+class Runs(ExplainTest):
+    OPTIONS = {"plain": [], "rotary": ["--positions", "rotary", "--num-kv-heads", 1, "--norm", "rms"],
+               "alibi": ["--positions", "alibi", "--norm-order", "post"],
+               "relative": ["--positions", "relative", "--soft-cap", 5],
+               "sinks": ["--attention-sinks", "--qk-norm", "rms", "--sliding-window", 3]}
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        text = cls.write("text.txt", "abcd efgh\n" * 40)
+        table = cls.write("table.csv", "text,label\nab,x\nba,y\nabba,x\n")
+        tiny = ["--embed-dim", 16, "--num-heads", 2, "--max-seq-len", 8, "--max-steps", 3]
+        for name, options in cls.OPTIONS.items():
+            cls().succeeds("train", "--text", text, "--out", cls.folder / name, *tiny, *options)
+        cls.classifier = cls.folder / "classifier"
+        cls().succeeds("train", "--task", "labelled-lines", "--text", table, "--out", cls.classifier, *tiny)
+
+    def test_numbers_are_those_of_the_model(self):
+        for name in self.OPTIONS:
+            with self.subTest(name):
+                run = self.folder / name
+                steps = self.steps(run, "--text", "abcdef", "--layer", 1, "--head", 2)
+                weights = self.matrix(steps["head 2: Attention weights"], "A")
+                scores = [self.matrix(step, "S") for title, step in steps.items()
+                          if any(matrix["name"] == "S" for matrix in step["matrices"])][-1]
+                for row, expected in zip(scores, weights if name != "sinks" else []):
+                    powers = [0 if x is None else math.exp(x) for x in row]  # JSON has null for -inf
+                    found = [power / sum(powers) for power in powers]
+                    self.assertLess(max(abs(a - b) for a, b in zip(found, expected)), 1e-5)
+                values = self.matrix(steps["head 2: The value of each token"], "V")
+                output = self.matrix(steps["head 2: Output"], "Y")
+                for row, expected in zip(weights, output):
+                    found = [sum(a * v[i] for a, v in zip(row, values)) for i in range(len(values[0]))]
+                    self.assertLess(max(abs(a - b) for a, b in zip(found, expected)), 1e-5)
+                    self.assertEqual(sum(row) < 0.999, name == "sinks")
+                for i, row in enumerate(weights):
+                    self.assertEqual(max(row[i + 1:], default=0), 0)
+                    if name == "sinks":
+                        self.assertEqual(max(row[:max(i - 2, 0)], default=0), 0)
+                best = steps["Prediction"]["matrices"][0]["rows"][0]
+                generated = self.succeeds("generate", run, "--prompt", "abcdef", "--temperature", 0, "--max-new-tokens", 1)
+                self.assertEqual(generated.stdout, "abcdef" + best.replace("\\x0a", "\n") + "\n")
+
+    def test_probabilities_of_a_classifier(self):
+        steps = self.steps(self.classifier, "--text", "abba")
+        self.assertNotIn("head 1: Causal mask", steps)
+        prediction = steps["Prediction"]["matrices"][0]
+        found = dict(zip(prediction["rows"], (row[1] for row in prediction["values"])))
+        predicted = json.loads(self.succeeds("predict", self.classifier, "abba", "--top", 2, "--json").stdout)
+        for each in predicted["predictions"]:
+            self.assertAlmostEqual(found[each["class"]], each["probability"], 5)
+
+    def test_changes_run_the_model_again(self):
+        run = self.folder / "plain"
+
+        def after(*changes):
+            step = self.steps(run, "--text", "abcd", "--layer", 1, *changes)["What if"]
+            return {name: [row[1] for row in self.matrix(step, name)] for name in ("weights of 'd'", "prediction")}
+
+        def unchanged(text):
+            steps = self.steps(run, "--text", text, "--layer", 1)
+            return self.matrix(steps["head 1: Attention weights"], "A")[-1], self.matrix(steps["Prediction"], "prediction")
+
+        weights = after("--mask", "b", "--mask", 3)["weights of 'd'"]
+        self.assertEqual([x > 0 for x in weights], [True, False, False, True])
+        expected_weights, expected = unchanged("ebcd")
+        found = after("--swap", "a=e")
+        self.assertLess(max(abs(x - y) for x, y in zip(found["weights of 'd'"], expected_weights)), 1e-5)
+        self.assertAlmostEqual(max(found["prediction"]), expected[0][1], 5)
+        without = after("--no-head", "1.1", "--no-head", "2.2")["prediction"]
+        self.assertNotAlmostEqual(max(without), unchanged("abcd")[1][0][1], 7)
+
+    def test_repeated_tokens_have_different_labels(self):
+        found = self.explain(self.folder / "plain", "--text", "abab", "--token", "a@3")
+        self.assertEqual(found["token"], "a@3")
+        self.assertEqual(self.explain(self.folder / "plain", "--text", "abab", "--token", 2)["token"], "b@2")
+
+    def test_wrong_input(self):
+        run = self.folder / "plain"
+        for arguments, names in ((["sky", "--text", "a"], ["--text", "sky"]), ([run], ["--text", run]),
+                                 ([run, "--text", "abcdefgha"], ["--text", "9", "8"]),
+                                 ([run, "--text", "az"], ["z"]),
+                                 ([run, "--text", "ab", "--layer", 5], ["--layer", "5", "4"]),
+                                 ([run, "--text", "ab", "--head", 3], ["--head", "3", "2"]),
+                                 ([run, "--text", "ab", "--token", 3], ["--token", "3", "2"]),
+                                 ([run, "--text", "ab", "--token", "c"], ["--token", "c"]),
+                                 ([run, "--text", "ab", "--mask", "c"], ["--mask", "c"]),
+                                 ([run, "--text", "ab", "--no-head", "1"], ["--no-head", "1"]),
+                                 ([run, "--text", "ab", "--no-head", "1.3"], ["--no-head", "1.3", "2"]),
+                                 ([run, "--text", "ab", "--swap", "a"], ["--swap", "a"]),
+                                 ([run, "--text", "ab", "--swap", "a=bc"], ["--swap", "a=bc", "2"]),
+                                 (["sky", "--mask", "is"], ["--mask", "sky"]),
+                                 (["sky", "--list"], ["--list", "subject"])):
+            with self.subTest(arguments):
+                expect_names(self, self.refuses(["explain", *arguments]), *names)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
