@@ -78,11 +78,8 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
   const torch::NoGradGuard no_grad;
   auto explanation = explain(arguments, command);
   const auto count = explanation.steps.size();
-  if (arguments.step > static_cast<int64_t>(count)) {
-    throw InputError(
-        fmt::format("--step {}: expected a number from 1 to {}", arguments.step, count));
-  }
   const bool all = arguments.step == 0;
+  if (!all) check_range("--step", arguments.step, static_cast<int64_t>(count));
   const auto first = all ? 0 : static_cast<std::size_t>(arguments.step - 1);
   const auto last = all ? count : first + 1;
   if (arguments.json) {

@@ -48,11 +48,6 @@ std::vector<std::string> labels_of(const std::vector<int64_t>& ids, const Tokeni
   return labels;
 }
 
-void check_range(const char* flag, int64_t number, int64_t count) {
-  if (number >= 1 && number <= count) return;
-  throw InputError(fmt::format("{} {}: expected a number from 1 to {}", flag, number, count));
-}
-
 /// Explains a model with an embedding and a TransformerEncoder.
 class RunExplainer {
  public:

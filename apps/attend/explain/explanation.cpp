@@ -284,6 +284,11 @@ std::vector<std::string> numbered(const std::string& prefix, int64_t count) {
   return names;
 }
 
+void check_range(const char* flag, int64_t number, int64_t count) {
+  if (number >= 1 && number <= count) return;
+  throw InputError(fmt::format("{} {}: expected a number from 1 to {}", flag, number, count));
+}
+
 int64_t row_of(const char* flag, const std::vector<std::string>& labels, const std::string& token) {
   const auto count = static_cast<int64_t>(labels.size());
   const auto found = std::find(labels.begin(), labels.end(), token);
@@ -291,8 +296,7 @@ int64_t row_of(const char* flag, const std::vector<std::string>& labels, const s
   const bool is_number =
       !token.empty() && token.size() < 10 && token.find_first_not_of("0123456789") == token.npos;
   if (is_number) {
-    if (const auto number = std::stoll(token); number < 1 || number > count)
-      throw InputError(fmt::format("{} {}: expected a number from 1 to {}", flag, number, count));
+    check_range(flag, std::stoll(token), count);
     return std::stoll(token) - 1;
   }
   throw InputError(fmt::format("{} {}: expected one of {}, or a number from 1 to {}{}", flag, token,

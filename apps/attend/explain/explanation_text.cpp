@@ -1,5 +1,6 @@
 #include "explain/explanation_text.h"
 
+#include "help_formatter.h"
 #include "io/utf8.h"
 #include "table_text.h"
 
@@ -15,23 +16,6 @@ namespace {
 constexpr int64_t kMaxRows = 12;
 constexpr const char* kHighlight = "\033[1;36m";
 constexpr const char* kReset = "\033[0m";
-
-/// Breaks a text into lines of at most `width` columns.
-std::string wrapped(const std::string& text, std::size_t width, const std::string& indent = "") {
-  std::istringstream words(text);
-  std::string lines;
-  std::string line;
-  for (std::string word; words >> word;) {
-    if (!line.empty() && line.size() + 1 + word.size() > width) {
-      lines += line + "\n";
-      line = indent;
-    } else if (!line.empty()) {
-      line += ' ';
-    }
-    line += word;
-  }
-  return line.empty() ? lines : lines + line + "\n";
-}
 
 /// Returns the indices from 0 to `count` - 1 that are shown if there is room for `room`, and -1 for
 /// each gap. If not all fit, shows the last one, `kept` (if it is an index) and the first ones.
@@ -107,11 +91,11 @@ std::string step_text(const Explanation& explanation, std::size_t index, std::si
   std::string text =
       fmt::format("{}\n{}\n", title, std::string(std::min(title.size(), width), '-'));
   text += fmt::format("{}\n", step.formula);
-  text += wrapped(step.words, width);
+  text += wrap(step.words, width, 0) + "\n";
   for (const auto& matrix : step.matrices)
     text += "\n" + matrix_text(matrix, explanation, width, colors);
-  if (!step.worked.empty()) text += "\n" + wrapped(step.worked, width, "  ");
-  if (!step.conclusion.empty()) text += "\n" + wrapped("=> " + step.conclusion, width, "   ");
+  if (!step.worked.empty()) text += "\n" + wrap(step.worked, width - 2, 2) + "\n";
+  if (!step.conclusion.empty()) text += "\n=> " + wrap(step.conclusion, width - 3, 3) + "\n";
   return text;
 }
 
