@@ -49,13 +49,12 @@ class AdditionTask : public QuestionTask {
 }  // namespace
 
 TaskInfo addition_task() {
-  return {"addition",
-          "sum of two numbers, last digit first: 012+345=7530.",
-          AdditionTask::defaults(),
-          make<AdditionTask>,
-          {"length"},
-          /*batches_of_file=*/nullptr,
-          /*eos_token=*/"."};
+  return {.name = "addition",
+          .summary = "sum of two numbers, last digit first: 012+345=7530.",
+          .defaults = AdditionTask::defaults(),
+          .make = make<AdditionTask>,
+          .data_keys = {"length"},
+          .eos_token = "."};
 }
 
 }  // namespace attend::train

@@ -69,14 +69,12 @@ class AssociativeRecallTask : public QuestionTask {
 }  // namespace
 
 TaskInfo associative_recall_task() {
-  return {"associative-recall",
-          "digit that followed a letter: c4a7b1?a7",
-          AssociativeRecallTask::defaults(),
-          make<AssociativeRecallTask>,
-          {"length", "symbols"},
-          /*batches_of_file=*/nullptr,
-          /*eos_token=*/"",
-          AssociativeRecallTask::ends_with_answer};
+  return {.name = "associative-recall",
+          .summary = "digit that followed a letter: c4a7b1?a7",
+          .defaults = AssociativeRecallTask::defaults(),
+          .make = make<AssociativeRecallTask>,
+          .data_keys = {"length", "symbols"},
+          .ends_with_answer = AssociativeRecallTask::ends_with_answer};
 }
 
 }  // namespace attend::train

@@ -123,11 +123,11 @@ class BalancedBracketsTask : public ExampleTask {
 }  // namespace
 
 TaskInfo balanced_brackets_task() {
-  return {"balanced-brackets",
-          "whether brackets are balanced, at lengths not seen in training",
-          BalancedBracketsTask::defaults(),
-          make<BalancedBracketsTask>,
-          {"length"}};
+  return {.name = "balanced-brackets",
+          .summary = "whether brackets are balanced, at lengths not seen in training",
+          .defaults = BalancedBracketsTask::defaults(),
+          .make = make<BalancedBracketsTask>,
+          .data_keys = {"length"}};
 }
 
 }  // namespace attend::train

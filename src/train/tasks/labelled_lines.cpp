@@ -200,13 +200,13 @@ std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Rec
 }  // namespace
 
 TaskInfo labelled_lines_task() {
-  return {"labelled-lines",
-          "class of each text in a table (.tsv or .csv)",
-          LabelledLinesTask::defaults(),
-          make<LabelledLinesTask>,
-          {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown", "text_column",
-           "label_column", "truncate"},
-          batches_of_table};
+  return {.name = "labelled-lines",
+          .summary = "class of each text in a table (.tsv or .csv)",
+          .defaults = LabelledLinesTask::defaults(),
+          .make = make<LabelledLinesTask>,
+          .data_keys = {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown",
+                        "text_column", "label_column", "truncate"},
+          .batches_of_file = batches_of_table};
 }
 
 }  // namespace attend::train

@@ -73,15 +73,15 @@ std::string sorted(std::string letters) {
 
 template <Answer answer>
 TaskInfo letter_task(const char* name, const char* summary, const Recipe& defaults) {
-  return {name,
-          summary,
-          defaults,
-          [](const Recipe& recipe, std::shared_ptr<const Tokenizer>) -> std::unique_ptr<Task> {
-            return std::make_unique<LetterTask>(recipe, answer);
-          },
-          {"length", "symbols"},
-          /*batches_of_file=*/nullptr,
-          /*eos_token=*/"."};
+  return {
+      .name = name,
+      .summary = summary,
+      .defaults = defaults,
+      .make = [](const Recipe& recipe, std::shared_ptr<const Tokenizer>) -> std::unique_ptr<Task> {
+        return std::make_unique<LetterTask>(recipe, answer);
+      },
+      .data_keys = {"length", "symbols"},
+      .eos_token = "."};
 }
 
 }  // namespace

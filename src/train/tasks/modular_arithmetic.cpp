@@ -75,14 +75,12 @@ class ModularArithmeticTask : public ListedTask {
 }  // namespace
 
 TaskInfo modular_arithmetic_task() {
-  return {"modular-arithmetic",
-          "sum modulo a number (grokking): 50 + 60 = 43",
-          ModularArithmeticTask::defaults(),
-          make<ModularArithmeticTask>,
-          {"symbols", "val_fraction"},
-          /*batches_of_file=*/nullptr,
-          /*eos_token=*/"",
-          ModularArithmeticTask::ends_with_answer};
+  return {.name = "modular-arithmetic",
+          .summary = "sum modulo a number (grokking): 50 + 60 = 43",
+          .defaults = ModularArithmeticTask::defaults(),
+          .make = make<ModularArithmeticTask>,
+          .data_keys = {"symbols", "val_fraction"},
+          .ends_with_answer = ModularArithmeticTask::ends_with_answer};
 }
 
 }  // namespace attend::train

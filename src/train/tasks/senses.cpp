@@ -100,14 +100,12 @@ class SensesTask : public Task {
 }  // namespace
 
 TaskInfo senses_task() {
-  return {"senses",
-          "which of two senses a word has in its sentence",
-          SensesTask::defaults(),
-          make<SensesTask>,
-          {},
-          /*batches_of_file=*/nullptr,
-          /*eos_token=*/"",
-          SensesTask::ends_with_answer};
+  return {.name = "senses",
+          .summary = "which of two senses a word has in its sentence",
+          .defaults = SensesTask::defaults(),
+          .make = make<SensesTask>,
+          .data_keys = {},
+          .ends_with_answer = SensesTask::ends_with_answer};
 }
 
 }  // namespace attend::train

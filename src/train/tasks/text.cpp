@@ -216,12 +216,12 @@ std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Reci
 }  // namespace
 
 TaskInfo text_task() {
-  return {"text",
-          "next character, byte, word or subword of a text",
-          TextTask::defaults(),
-          make<TextTask>,
-          {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown"},
-          batches_of_text};
+  return {.name = "text",
+          .summary = "next character, byte, word or subword of a text",
+          .defaults = TextTask::defaults(),
+          .make = make<TextTask>,
+          .data_keys = {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown"},
+          .batches_of_file = batches_of_text};
 }
 
 }  // namespace attend::train

@@ -127,11 +127,11 @@ class TranslationTask : public ExampleTask {
 }  // namespace
 
 TaskInfo translation_task() {
-  return {"translation",
-          "translation of English into a toy language with another grammar",
-          TranslationTask::defaults(),
-          make<TranslationTask>,
-          {}};
+  return {.name = "translation",
+          .summary = "translation of English into a toy language with another grammar",
+          .defaults = TranslationTask::defaults(),
+          .make = make<TranslationTask>,
+          .data_keys = {}};
 }
 
 }  // namespace attend::train
