@@ -54,7 +54,7 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
   Evaluation evaluation;
   evaluation.loss = number(json.at("loss"));
   evaluation.num_targets = json.at("targets");
-  evaluation.is_partial = json.value("partial", false);
+  evaluation.is_partial = json.at("partial");
   const auto& exact_match = json.at("exact_match");
   evaluation.exact_match = {exact_match.at("correct"), exact_match.at("total")};
   return evaluation;
@@ -92,7 +92,7 @@ TrainerState trainer_state_from_json(const std::string& text) {
     state.best = evaluation_from(json.at("best"));
     state.best_step = json.at("best_step");
     state.evaluations_without_improvement = json.at("evaluations_without_improvement");
-    state.evaluation_pending = json.value("evaluation_pending", false);
+    state.evaluation_pending = json.at("evaluation_pending");
     state.threads = json.at("threads");
     return state;
   } catch (const Json::exception& error) {
