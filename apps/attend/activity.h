@@ -17,7 +17,7 @@ inline constexpr const char* kPreparingData = "preparing the data";
 /// line is printed after 10 seconds and then every 30 seconds.
 class Activity {
  public:
-  /// Starts the step. `unit`: what `show` counts.
+  /// Starts the step. `unit`: unit of the counts of `show`, such as batches.
   explicit Activity(std::string name, std::string unit = "");
   /// Ends the step. Does not wait for a paused terminal.
   ~Activity();

@@ -31,7 +31,7 @@ ATTEND_API Recipe parse_task_of_recipe(const RecipeText& text, const Recipe& bas
 /// The task of a recipe file, and the expected results from the file's table `expected`.
 struct RecipeCard {
   std::string task = Recipe{}.task;    ///< name of the task
-  std::string summary;                 ///< one line: what the model learns
+  std::string summary;                 ///< one line about the task
   std::string device;                  ///< hardware on which the values below were measured
   double seconds = 0.0;                ///< training time in seconds
   std::optional<double> val_loss;      ///< validation loss, mean over the targets

@@ -99,7 +99,7 @@ class RunExplainer {
   }
 
  private:
-  /// What the model computes in one forward pass.
+  /// Intermediate values of one forward pass.
   struct Pass {
     torch::Tensor embedded;    // (T, E)
     torch::Tensor input;       // (T, E), of the block

@@ -8,7 +8,7 @@
 
 namespace attend::app {
 
-/// What `explain_run` explains. Layers, heads and tokens are counted from 1.
+/// Subject of `explain_run`. Layers, heads and tokens are counted from 1.
 struct RunQuestion {
   std::string text;
   std::string token;  ///< token to follow: its label or its number; empty = the last token

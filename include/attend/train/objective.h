@@ -41,11 +41,11 @@ struct TrainingBatch {
 /// all batches of the evaluation.
 using BatchCallback = std::function<void(int64_t done, int64_t count)>;
 
-/// What a `Trainer` asks of an evaluation.
+/// Options of `Objective::evaluate`.
 struct EvaluationOptions {
   int64_t max_batches = 0;  ///< maximum number of batches of `kEvalBatchSize` sequences or samples,
                             ///< spread evenly over the validation data; 0 = all validation data
-  /// Asked between batches. If it returns true, `Objective::evaluate` may return at once. The
+  /// Called between batches. If it returns true, `Objective::evaluate` may return at once. The
   /// trainer then ignores the result, and evaluates again when training continues.
   std::function<bool()> stop_requested = [] { return false; };
   BatchCallback on_batch = {};  ///< called after each batch; optional

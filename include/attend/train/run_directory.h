@@ -35,8 +35,9 @@ struct RunFiles {
   static constexpr const char* model = "model.safetensors";  ///< weights with best validation loss
   static constexpr const char* metrics = "metrics.jsonl";    ///< written by `MetricsLog`
   static constexpr const char* summary = "summary.json";     ///< result of a finished run
-  static constexpr const char* report = "report.txt";        ///< what the trained model does, as
-                                                             ///< text; written by `attend train`
+  static constexpr const char* report = "report.txt";        ///< samples, attention weights and
+                                                             ///< nearest neighbors, as text;
+                                                             ///< written by `attend train`
   static constexpr const char* checkpoints = "checkpoint";   ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
   static constexpr const char* replaced =
@@ -143,7 +144,7 @@ class ATTEND_API RunDirectory {
   Run load(Weights weights = Weights::best) const;
 
   /// Throws std::runtime_error if this run was created or resumed, and its directory was removed,
-  /// moved or replaced since then. `lost` names in the message what cannot be saved.
+  /// moved or replaced since then. `lost`: name of the data that is lost, for the message.
   void check_in_place(const std::string& lost) const;
   /// Returns a sink that saves checkpoints and best weights in this directory. The sink calls
   /// `check_in_place` before it saves, and also locks the directory.

@@ -22,7 +22,7 @@ struct Example {
 
 /// A line about the data of a task, such as {"classes", "neg (120), pos (80)"}.
 struct DataNote {
-  std::string name;  ///< what the line is about
+  std::string name;  ///< label of the line
   std::string text;  ///< counts and other values
 };
 
@@ -62,7 +62,7 @@ class ATTEND_API Task {
 /// A registered task.
 struct ATTEND_API TaskInfo {
   const char* name;     ///< as in recipes and flags
-  const char* summary;  ///< one line: what the model predicts
+  const char* summary;  ///< prediction of the model, in one line
   Recipe defaults;      ///< recipe that trains a good model on a CPU
   /// Makes the task; see `make_task`.
   std::unique_ptr<Task> (*make)(const Recipe&, std::shared_ptr<const Tokenizer>);
