@@ -85,14 +85,6 @@ Combination make_combination(const Sweep& sweep, const std::vector<Setting>& set
   return made;
 }
 
-std::map<std::string, std::string> values_of(const train::Recipe& recipe) {
-  std::map<std::string, std::string> values;
-  for (const auto& field : train::recipe_fields()) {
-    if (!field.is_paths()) values[field.key] = train::value_text(field, recipe);
-  }
-  return values;
-}
-
 /// Throws InputError if the run of the combination can be neither created nor resumed, or was
 /// created with other values, since its results would not be those of the combination. Finds out if
 /// the run is finished.
@@ -102,7 +94,9 @@ void check_combination(const Sweep& sweep, Combination& combination) {
   const Activity activity(kPreparingData);
   if (train::RunDirectory::exists(directory)) {
     const auto run = train::RunDirectory::open(directory).recipe();
-    train::throw_if_different(directory, train::differences_of(values_of(run), values_of(recipe)));
+    train::throw_if_different(directory, train::differences_of(run, recipe, [](const auto& field) {
+                                return !field.is_paths();
+                              }));
     combination.is_finished =
         train::RecipeRun::begin_or_resume(directory, recipe, sweep.init_from).is_finished();
   } else {

@@ -1,7 +1,7 @@
-#include "train/initial_weights.h"
-
+// The weights of another run as the initial weights of a model.
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/train/recipe_run.h"
 #include "train/recipe_fields.h"
 #include "train/run_record.h"
 
@@ -27,21 +27,6 @@ bool is_tokenizer_key(const RecipeField& field) {
 
 bool is_model_key(const RecipeField& field) {
   return field.section == std::string_view("model");
-}
-
-/// Returns a line for each selected value that both recipes have and that differs.
-std::vector<std::string> differences_of(const Recipe& run, const Recipe& now,
-                                        bool (*selects)(const RecipeField&)) {
-  std::map<std::string, std::string> run_values;
-  std::map<std::string, std::string> now_values;
-  for (const auto& field : recipe_fields()) {
-    const auto run_value = value_text(field, run);
-    const auto now_value = value_text(field, now);
-    if (!selects(field) || run_value.empty() || now_value.empty()) continue;
-    run_values[field.key] = run_value;
-    now_values[field.key] = now_value;
-  }
-  return train::differences_of(run_values, now_values);
 }
 
 /// Returns the prefix of the names of the stack's tensors.
@@ -77,8 +62,9 @@ std::string shape_of(const Tensors& tensors, const std::string& name) {
                                 : fmt::format("shape ({})", fmt::join(found->second.sizes(), ", "));
 }
 
-}  // namespace
-
+/// Throws InputError if the task of `recipe` reads a file and `recipe` has other options of the
+/// tokenizer than `source`, the run in `directory`, or if the tokenizer of `source` was not made
+/// from a file.
 void check_tokenizer_options(const std::filesystem::path& directory, const Run& source,
                              const Recipe& recipe) {
   if (!find_task(recipe.task).reads_file()) return;
@@ -94,6 +80,8 @@ void check_tokenizer_options(const std::filesystem::path& directory, const Run& 
                                directory.string(), fmt::join(differences, "; ")));
 }
 
+/// Copies the weights of `source`, the run in `directory`, into the model of `setup`, which belongs
+/// to `recipe`; see `RecipeRun::begin`.
 InitialWeights copy_initial_weights(const std::filesystem::path& directory, const Run& source,
                                     const Recipe& recipe, const TrainingSetup& setup) {
   const bool same_kind = source.recipe.model.index() == recipe.model.index();
@@ -158,6 +146,17 @@ InitialWeights copy_initial_weights(const std::filesystem::path& directory, cons
   initial.num_tensors = static_cast<int64_t>(taken.size());
   load_state_dict(module_of(setup.model), taken, {.strict = false});
   return initial;
+}
+
+}  // namespace
+
+TrainingSetup make_training_setup(const Recipe& recipe, const std::filesystem::path& init_from) {
+  if (init_from.empty()) return make_training_setup(recipe);
+  const auto source = RunDirectory::open(init_from).load();
+  check_tokenizer_options(init_from, source, recipe);
+  auto setup = make_training_setup(recipe, source.tokenizer);
+  setup.initial_weights = copy_initial_weights(init_from, source, recipe, setup);
+  return setup;
 }
 
 }  // namespace attend::train

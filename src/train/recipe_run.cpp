@@ -4,7 +4,6 @@
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/task_objective.h"
-#include "train/initial_weights.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
 
@@ -45,15 +44,6 @@ TrainingSetup make_training_setup(const Recipe& recipe,
   auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
   module_of(model).to(device);
   return {device, std::move(task), std::move(model)};
-}
-
-TrainingSetup make_training_setup(const Recipe& recipe, const std::filesystem::path& init_from) {
-  if (init_from.empty()) return make_training_setup(recipe);
-  const auto source = RunDirectory::open(init_from).load();
-  check_tokenizer_options(init_from, source, recipe);
-  auto setup = make_training_setup(recipe, source.tokenizer);
-  setup.initial_weights = copy_initial_weights(init_from, source, recipe, setup);
-  return setup;
 }
 
 Recipe fine_tuning_recipe(const Recipe& source, const std::string& task) {

@@ -8,11 +8,16 @@
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
 
+#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <sys/utsname.h>
 
+#include <ctime>
+#include <fstream>
 #include <random>
+#include <thread>
 
 namespace attend::train {
 namespace {
@@ -25,6 +30,45 @@ constexpr const char* kRestore = "restore the file from a copy of the run";
 std::string random_id() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
+}
+
+std::vector<std::string> command_line() {
+  std::ifstream file("/proc/self/cmdline");
+  std::vector<std::string> arguments;
+  for (std::string argument; std::getline(file, argument, '\0');)
+    arguments.push_back(replace_invalid_utf8(argument));  // JSON strings are UTF-8
+  // The folder of the program is often a path of this machine.
+  if (!arguments.empty()) arguments[0] = std::filesystem::path(arguments[0]).filename();
+  return arguments;
+}
+
+/// Returns the first "model name" in /proc/cpuinfo; not all architectures have one.
+std::string cpu_model() {
+  constexpr std::string_view kKey = "model name";
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const auto value = line.find(": ");
+    if (line.starts_with(kKey) && value != std::string::npos)
+      return replace_invalid_utf8(line.substr(value + 2));
+  }
+  return {};
+}
+
+std::string os_name() {
+  utsname names{};
+  if (::uname(&names) != 0) return {};
+  return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
+}
+
+/// Returns the provenance of a run that this process creates now. The command line is that of the
+/// process, so it is also known if a program other than `attend` creates the run.
+Provenance current_provenance() {
+  return {.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))),
+          .version = ATTEND_VERSION,
+          .command = command_line(),
+          .os = os_name(),
+          .cpu = cpu_model(),
+          .num_cpus = std::thread::hardware_concurrency()};
 }
 
 Provenance provenance_from(const Json& json) {
@@ -64,6 +108,18 @@ std::vector<std::string> differences_of(const std::map<std::string, std::string>
   for (const auto& [key, value] : now) compare(key, find(run, key), value, differences);
   for (const auto& [key, value] : run) {
     if (!now.contains(key)) compare(key, value, "", differences);
+  }
+  return differences;
+}
+
+std::vector<std::string> differences_of(const Recipe& run, const Recipe& now,
+                                        const std::function<bool(const RecipeField&)>& selects) {
+  std::vector<std::string> differences;
+  for (const auto& field : recipe_fields()) {
+    const auto run_value = value_text(field, run);
+    const auto now_value = value_text(field, now);
+    if (selects(field) && !run_value.empty() && !now_value.empty())
+      compare(field.key, run_value, now_value, differences);
   }
   return differences;
 }

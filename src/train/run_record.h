@@ -2,16 +2,60 @@
 
 #include "attend/api.h"
 #include "attend/input_error.h"
-#include "train/run_content.h"
+#include "attend/train/recipe.h"
+#include "attend/train/task.h"
+#include "train/recipe_fields.h"
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
 namespace attend::train {
+
+/// Record of when, by which program and on which machine a run was created. Contains no host name
+/// and no user name, since runs are published.
+struct Provenance {
+  std::string created;               ///< time in UTC, as in ISO 8601: 2026-01-31T12:00:00Z
+  std::string version;               ///< version of this library
+  std::vector<std::string> command;  ///< file name of the program, and its arguments; empty if the
+                                     ///< system has no /proc/self/cmdline
+  std::string os;                    ///< name and release of the kernel, and the architecture
+  std::string cpu;                   ///< model of the CPU; empty if unknown
+  int64_t num_cpus = 0;              ///< number of logical CPUs that the process may use
+};
+
+/// Identity and origin of a run, and the values that must be the same when it is resumed; saved as
+/// data.json. `RunDirectory::create` sets the fields `run_id`, `provenance` and `files`.
+struct RunRecord {
+  std::string run_id = {};     ///< 128 random bits as 32 hex digits; also in all files with weights
+  Provenance provenance = {};  ///< when and how the run was created
+  std::string data_checksum;   ///< `Task::data_checksum`
+  std::vector<std::string> classes;          ///< class names of a classifier
+  std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
+  std::map<std::string, std::string> files = {};  ///< CRC-32C of the tokenizer's files, by name
+  std::string init_from = {};  ///< `run_id` of the run whose weights were the initial weights;
+                               ///< empty if the initial weights were random
+};
+
+/// Content of a run directory before training.
+struct RunContent {
+  std::string recipe;                             ///< text of recipe.toml
+  RunRecord record;                               ///< content of data.json
+  std::map<std::string, std::string> files = {};  ///< contents of further files, by name
+};
+
+/// Content of a run that trains a model of this library.
+ATTEND_API RunContent run_content(const Recipe& recipe, const Task& task);
+
+/// Content of a run that trains a custom module. `values` describe the module. They must be the
+/// same when the run is resumed.
+ATTEND_API RunContent run_content(const TrainingConfig& config,
+                                  const std::map<std::string, std::string>& values);
 
 /// Value of `kind` in data.json for a run of a custom module. For a model of this library, the
 /// value is the result of `model_kind`.
@@ -80,5 +124,10 @@ ATTEND_API void check_values(const std::filesystem::path& directory,
 ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
 ATTEND_API std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
                                                    const std::map<std::string, std::string>& now);
+
+/// Returns a line for each value that differs between two recipes, among the fields for which
+/// `selects` is true. Values that only one of the two kinds of models has are not compared.
+ATTEND_API std::vector<std::string> differences_of(
+    const Recipe& run, const Recipe& now, const std::function<bool(const RecipeField&)>& selects);
 
 }  // namespace attend::train

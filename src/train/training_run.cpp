@@ -9,7 +9,6 @@
 #include "attend/train/tensorboard_log.h"
 #include "io/utf8.h"
 #include "train/autocast_for.h"
-#include "train/run_content.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
-#include "train/run_content.h"
+#include "train/run_record.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 #include "support/run_directory.h"
 #include "support/seed.h"
 #include "support/throws.h"
-#include "train/run_content.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>

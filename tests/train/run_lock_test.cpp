@@ -4,7 +4,7 @@
 #include "attend/train/run_directory.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
-#include "train/run_content.h"
+#include "train/run_record.h"
 
 #include <gmock/gmock.h>
 #include <sys/wait.h>

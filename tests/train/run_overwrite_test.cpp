@@ -3,8 +3,8 @@
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
-#include "train/run_content.h"
 #include "train/run_lock.h"
+#include "train/run_record.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

@@ -4,8 +4,8 @@
 #include "support/run_directory.h"
 #include "support/throws.h"
 #include "train/recipe_fields.h"
-#include "train/run_content.h"
 #include "train/run_lock.h"
+#include "train/run_record.h"
 
 #include <gmock/gmock.h>
 
