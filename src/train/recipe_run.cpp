@@ -106,7 +106,7 @@ RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, con
   if (exists) check_init_from(directory, init_from);
   // A process may have been killed after it created the run and before it saved the initial
   // weights.
-  const bool begins = !exists || (!init_from.empty() && !has_results(directory));
+  const bool begins = !exists || (!init_from.empty() && !has_weights(directory));
   return begins ? begin(directory, recipe, /*overwrite=*/exists, init_from)
                 : open(directory, recipe);
 }

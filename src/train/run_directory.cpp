@@ -175,7 +175,7 @@ RunDirectory RunDirectory::open(const fs::path& path) {
 }
 
 RunDirectory RunDirectory::create(const fs::path& path, const RunContent& content, bool overwrite) {
-  must_be_replaced(path, overwrite);
+  check_can_create(path, overwrite);
   std::error_code error;
   fs::create_directories(path, error);
   if (error || !fs::is_directory(path)) {
@@ -183,10 +183,9 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
                                  error ? error.message() : "a file with this name exists"));
   }
   RunDirectory run(path, std::make_shared<RunLock>(path));
-  // The directory is checked again, since another process may have created a run between the first
+  // Checks the directory again, since another process may have created a run between the first
   // check and the lock.
-  if (must_be_replaced(path, overwrite))
-    run.overwrite_guard_ = std::make_unique<OverwriteGuard>(path);
+  run.overwrite_guard_ = std::make_unique<OverwriteGuard>(path, overwrite);
   remove_temporary_files(path);
   replace_file(run.file(RunFiles::data), to_json(new_record(content.record, content.files)));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);

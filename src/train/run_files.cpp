@@ -47,21 +47,17 @@ bool is_temporary_file(const fs::path& file) {
          });
 }
 
-/// True if a directory contains files other than the files that an interrupted
-/// `RunDirectory::create` leaves.
-bool is_taken(const fs::path& directory) {
+/// True if all files in a directory are files that an interrupted `RunDirectory::create` leaves.
+bool is_free(const fs::path& directory) {
   std::error_code missing;
-  if (!fs::exists(directory, missing)) return false;
+  if (!fs::exists(directory, missing)) return true;
   // `create` writes the lock file first. Without a lock file, all files belong to the user.
-  if (!fs::exists(directory / RunLock::kFile, missing)) return !fs::is_empty(directory, missing);
-  for (const auto& entry : fs::directory_iterator(directory, missing)) {
+  if (!fs::exists(directory / RunLock::kFile, missing)) return fs::is_empty(directory, missing);
+  return std::ranges::all_of(fs::directory_iterator(directory, missing), [](const auto& entry) {
     const auto name = entry.path().filename();
-    if (name != RunLock::kFile && name != RunFiles::data && name != kTokenizerFile &&
-        name != kSubwordFile && !is_temporary_file(name)) {
-      return true;
-    }
-  }
-  return false;
+    return name == RunLock::kFile || name == RunFiles::data || name == kTokenizerFile ||
+           name == kSubwordFile || is_temporary_file(name);
+  });
 }
 
 bool has_checkpoint(const fs::path& directory) {
@@ -73,8 +69,15 @@ bool replaced_is_complete(const fs::path& directory) {
   return RunDirectory::exists(directory / RunFiles::replaced);
 }
 
-/// Throws InputError if a directory contains no run, neither itself nor in `replaced`.
-void check_is_run(const fs::path& directory) {
+/// Throws InputError if a directory that is not free must not be overwritten, or contains no run,
+/// neither itself nor in `replaced`.
+void check_can_overwrite(const fs::path& directory, bool overwrite) {
+  if (!overwrite) {
+    throw InputError(
+        fmt::format("{} exists and is not empty: choose another directory, or overwrite it (flag "
+                    "--overwrite, argument `overwrite`){}",
+                    directory.string(), replaced_clause(directory)));
+  }
   if (RunDirectory::exists(directory) || replaced_is_complete(directory)) return;
   throw InputError(fmt::format(
       "{} cannot be overwritten: not a run directory, it has no {}; choose another directory",
@@ -104,12 +107,14 @@ void restore(const fs::path& folder, const fs::path& directory) {
 
 }  // namespace
 
-bool has_results(const fs::path& directory) {
+bool has_weights(const fs::path& directory) {
   return fs::exists(directory / RunFiles::model) || has_checkpoint(directory);
 }
 
-OverwriteGuard::OverwriteGuard(fs::path directory) : directory_(std::move(directory)) {
-  check_is_run(directory_);
+OverwriteGuard::OverwriteGuard(fs::path directory, bool overwrite)
+    : directory_(std::move(directory)) {
+  if (is_free(directory_)) return;
+  check_can_overwrite(directory_, overwrite);
   const auto replaced = directory_ / RunFiles::replaced;
   const auto unfinished = directory_ / kUnfinished;
   // A finished run deletes `replaced`, but may have been killed before.
@@ -122,7 +127,7 @@ OverwriteGuard::OverwriteGuard(fs::path directory) : directory_(std::move(direct
     restore(unfinished, directory_);
   }
   fs::remove_all(unfinished);
-  if (!has_results(directory_)) {
+  if (!has_weights(directory_)) {
     delete_run(directory_);
     return;
   }
@@ -191,18 +196,9 @@ void remove_temporary_files(const fs::path& directory) {
   for (const auto& file : files) fs::remove_all(file);
 }
 
-bool must_be_replaced(const fs::path& directory, bool overwrite) {
-  if (!is_taken(directory)) return false;
-  if (overwrite) return true;
-  throw InputError(
-      fmt::format("{} exists and is not empty: choose another directory, or overwrite it (flag "
-                  "--overwrite, argument `overwrite`){}",
-                  directory.string(), replaced_clause(directory)));
-}
-
 void check_can_create(const fs::path& directory, bool overwrite) {
-  if (!must_be_replaced(directory, overwrite)) return;
-  check_is_run(directory);
+  if (is_free(directory)) return;
+  check_can_overwrite(directory, overwrite);
   if (fs::exists(directory / RunLock::kFile))
     RunLock{directory};  // throws if another process has the lock
 }

@@ -8,12 +8,7 @@
 namespace attend::train {
 
 /// True if the run in `directory` can be evaluated or resumed: it has best weights or a checkpoint.
-ATTEND_API bool has_results(const std::filesystem::path& directory);
-
-/// Returns false if `directory` does not exist, is empty, or contains only files of an interrupted
-/// `RunDirectory::create`. For any other directory, returns true if `overwrite` is true, and throws
-/// InputError if `overwrite` is false.
-ATTEND_API bool must_be_replaced(const std::filesystem::path& directory, bool overwrite);
+ATTEND_API bool has_weights(const std::filesystem::path& directory);
 
 /// Throws InputError if `directory` contains files that `RunDirectory::create` would not overwrite,
 /// or if another process is writing to the run in `directory`. Call this function before long
@@ -21,16 +16,16 @@ ATTEND_API bool must_be_replaced(const std::filesystem::path& directory, bool ov
 ATTEND_API void check_can_create(const std::filesystem::path& directory, bool overwrite);
 
 /// Removes a run from its directory to make room for a new run, and restores it if the new run
-/// fails before its first checkpoint.
+/// fails before its first checkpoint. Does nothing if there is no run to remove.
 ///
 /// The constructor moves the files of the run to the subfolder `replaced`, or to another subfolder
 /// if `replaced` already contains a run. It deletes the files of a run
 /// without results. The destructor moves the files back, unless the new run has a checkpoint.
 class ATTEND_API OverwriteGuard {
  public:
-  /// Throws InputError if `directory` is not a run, or if its folder `replaced` contains files that
-  /// do not belong to a run.
-  explicit OverwriteGuard(std::filesystem::path directory);
+  /// Throws InputError if `directory` contains files that `RunDirectory::create` would not
+  /// overwrite, or if its folder `replaced` contains files that do not belong to a run.
+  OverwriteGuard(std::filesystem::path directory, bool overwrite);
   ~OverwriteGuard();
   OverwriteGuard(const OverwriteGuard&) = delete;
   OverwriteGuard& operator=(const OverwriteGuard&) = delete;
