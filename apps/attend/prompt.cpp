@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "io/files.h"
+#include "io/utf8.h"
 #include "number_option.h"
 #include "terminal.h"
 
@@ -10,9 +11,15 @@
 namespace attend::app {
 namespace {
 
+constexpr const char* kStandardInput = "standard input";
+
+/// Returns a prompt without the byte order mark of a file in UTF-8.
+Prompt prompt_of(const std::string& source, const std::string& bytes) {
+  return {source, std::string(without_byte_order_mark(bytes, source))};
+}
+
 Prompt read_standard_input(SizeLimit limit) {
-  constexpr const char* kSource = "standard input";
-  return {kSource, read_all(std::cin, kSource, limit)};
+  return prompt_of(kStandardInput, read_all(std::cin, kStandardInput, limit));
 }
 
 }  // namespace
@@ -45,7 +52,7 @@ Prompt PromptOptions::read() const {
     return read_standard_input(limit);
   }
   const auto& file = file_->results().front();
-  return file == "-" ? read_standard_input(limit) : Prompt{file, read_bytes(file, limit)};
+  return file == "-" ? read_standard_input(limit) : prompt_of(file, read_bytes(file, limit));
 }
 
 }  // namespace attend::app

@@ -47,6 +47,15 @@ void read_in_pieces(std::istream& input, const std::string& source,
   if (!input.eof()) throw InputError(fmt::format("{}: cannot be read", source));
 }
 
+/// Returns the content of a text file, without the byte order mark of UTF-8. Throws InputError if
+/// the file is empty or is UTF-16.
+std::string read_without_byte_order_mark(const fs::path& path, SizeLimit limit) {
+  auto text = read_bytes(path, limit);
+  if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
+  text.erase(0, text.size() - without_byte_order_mark(text, path.string()).size());
+  return text;
+}
+
 /// Returns the kind of a file that is neither a regular file nor a directory, with an article.
 std::string kind_of(const fs::path& path) {
   std::error_code ignored;
@@ -151,15 +160,14 @@ void check_is_regular(const fs::path& path) {
   }
 }
 
-std::string read_text(const fs::path& path, SizeLimit limit) {
+std::string read_text(const fs::path& path, SizeLimit limit, TextEncoding encoding) {
   check_is_regular(path);
-  return read_text_or_pipe(path, limit);
+  return encoding == TextEncoding::bytes ? read_without_byte_order_mark(path, limit)
+                                         : read_text_or_pipe(path, limit);
 }
 
 std::string read_text_or_pipe(const fs::path& path, SizeLimit limit) {
-  auto text = read_bytes(path, limit);
-  if (text.empty()) throw InputError(fmt::format("{}: the file is empty", path.string()));
-  text.erase(0, text.size() - without_byte_order_mark(text, path.string()).size());
+  auto text = read_without_byte_order_mark(path, limit);
   const auto invalid = utf8::find_invalid(text.begin(), text.end());
   const auto zero = std::find(text.begin(), invalid, '\0');
   const auto place = [&](auto at) {

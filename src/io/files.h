@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/io/tokenizer.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -27,15 +28,18 @@ inline SizeLimit text_limit(int64_t max_bytes) {
 /// without a writer does not block the program.
 ATTEND_API void check_is_regular(const std::filesystem::path& path);
 
-/// Returns the content of a UTF-8 text file, without a byte order mark. Throws InputError if the
-/// file does not exist, is not a regular file, is empty, is not valid UTF-8, or contains NUL. For
-/// invalid UTF-8 and NUL, the message names offset, line and column of the byte. Also throws
-/// InputError if the file is larger than `limit`; the message names sizes and flag.
+/// Returns the content of a text file, without the byte order mark of UTF-8. Throws InputError if
+/// the file does not exist, is not a regular file, is empty, or is UTF-16. Unless `encoding` is
+/// `TextEncoding::bytes`, also throws InputError if the file is not valid UTF-8 or contains NUL;
+/// the message names offset, line and column of the byte. Also throws InputError if the file is
+/// larger than `limit`; the message names sizes and flag.
 ///
 ///     auto text = read_text("corpus.txt");
-ATTEND_API std::string read_text(const std::filesystem::path& path, SizeLimit limit = {});
+ATTEND_API std::string read_text(const std::filesystem::path& path, SizeLimit limit = {},
+                                 TextEncoding encoding = TextEncoding::utf8);
 
-/// Does the same as `read_text`, but also reads a pipe or a device, until its end or `limit`.
+/// Does the same as `read_text` for UTF-8, but also reads a pipe or a device, until its end or
+/// `limit`.
 ATTEND_API std::string read_text_or_pipe(const std::filesystem::path& path, SizeLimit limit);
 
 /// Returns the content of a file. Throws InputError if the file does not exist, cannot be read, or

@@ -40,8 +40,7 @@ unsigned char delimiter_of(std::string_view content) {
 
 Format format_of(const fs::path& path, std::string_view content) {
   if (path.extension() == ".csv") return {delimiter_of(content), CSV_QUOTE};
-  if (path.extension() == ".tsv")
-    return {CSV_TAB, 0xFF};  // no quotes: this byte never occurs in UTF-8
+  if (path.extension() == ".tsv") return {CSV_TAB, '\0'};  // no quotes: NUL is refused
   throw InputError(
       fmt::format("{}: unknown table format, expected a .tsv or .csv file", path.string()));
 }
@@ -50,9 +49,9 @@ Format format_of(const fs::path& path, std::string_view content) {
 /// contain the number of the line.
 class TableReader {
  public:
-  TableReader(const fs::path& path, std::string_view content,
+  TableReader(const fs::path& path, std::string_view content, TextEncoding encoding,
               std::function<void(const Fields&, int64_t line)> use_row)
-      : path_(path.string()), content_(content), use_row_(std::move(use_row)) {
+      : path_(path.string()), content_(content), encoding_(encoding), use_row_(std::move(use_row)) {
     const auto format = format_of(path, content);
     csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
     csv_set_delim(&parser_, format.delimiter);
@@ -80,7 +79,7 @@ class TableReader {
   void read_line(std::string_view line) {
     ++line_;
     const auto here = place(line_);
-    check_utf8(line, here);
+    if (encoding_ == TextEncoding::utf8) check_utf8(line, here);
     if (const auto zero = line.find('\0'); zero != std::string_view::npos) {
       throw InputError(
           fmt::format("{}: expected text, found a zero byte at offset {}", here, zero));
@@ -120,6 +119,7 @@ class TableReader {
 
   std::string path_;
   std::string_view content_;
+  TextEncoding encoding_;
   std::function<void(const Fields&, int64_t line)> use_row_;
   csv_parser parser_{};
   Fields row_;
@@ -164,6 +164,7 @@ class Collector {
   /// `line`: number of the first line of the row.
   void use(const Fields& row, int64_t line) {
     if (columns_.count == 0) {
+      for (const auto& name : row) check_utf8(name, "a column name");
       columns_ = {row.size(), find_column(row, names_.text, "--text-column"),
                   find_column(row, names_.label, "--label-column")};
       if (columns_.text == columns_.label) {
@@ -183,6 +184,7 @@ class Collector {
       const auto* name = column == columns_.text ? "text" : "label";
       throw InputError(fmt::format("the {} is empty", name));
     }
+    check_utf8(row[columns_.label], "the label");  // labels become names of classes in JSON
     texts_.push_back(row[columns_.text]);
     labels_.push_back(row[columns_.label]);
     line_numbers_.push_back(line);
@@ -218,12 +220,12 @@ bool has_table_extension(const fs::path& path) {
 }
 
 LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& columns,
-                                  int64_t max_bytes) {
+                                  int64_t max_bytes, TextEncoding encoding) {
   Collector collector(columns);
   check_is_regular(path);
   const auto bytes = read_bytes(path, text_limit(max_bytes));
   const auto content = without_byte_order_mark(bytes, path.string());
-  TableReader reader(path, content, [&](const Fields& row, int64_t line) {
+  TableReader reader(path, content, encoding, [&](const Fields& row, int64_t line) {
     with_source(fmt::format("{}:{}", path.string(), line), [&] { collector.use(row, line); });
   });
   reader.read();

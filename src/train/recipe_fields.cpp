@@ -80,8 +80,8 @@ const std::vector<RecipeField>& recipe_fields() {
   static const std::vector<RecipeField> fields{
       {"", "task", "", "Task", "name of the task", 0, 0, recipe_field<&Recipe::task>},
       {"", "text", "FILE", "Task",
-       "UTF-8 file to train on: a text, or a table of labelled lines; may be repeated, or be a "
-       "pattern such as 'data/*.txt'",
+       "UTF-8 file to train on (any bytes with --tokenizer byte): a text, or a table of labelled "
+       "lines; may be repeated, or be a pattern such as 'data/*.txt'",
        0, 0, recipe_field<&Recipe::text>},
 
       {"data", "length", "SYMBOLS", "Data",
@@ -93,8 +93,8 @@ const std::vector<RecipeField>& recipe_fields() {
       {"data", "val_fraction", "FRACTION", "Data", "fraction of the data used for validation",
        0.001, 0.999, data_field<&DataConfig::val_fraction>},
       {"data", "val_text", "FILE", "Data",
-       "UTF-8 file to validate on, in the format of --text, instead of a fraction of the text; may "
-       "be repeated, or be a pattern",
+       "file to validate on, in the format of --text, instead of a fraction of the text; may be "
+       "repeated, or be a pattern",
        0, 0, data_field<&DataConfig::val_text>},
       {"data", "tokenizer", "", "Data", "tokenizer of tasks that read a file", 0, 0,
        data_field<&DataConfig::tokenizer>},

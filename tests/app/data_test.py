@@ -74,6 +74,62 @@ class ValidationFile(DataTest):
                           "--tokenizer character")
 
 
+class Bytes(DataTest):
+    """Texts that are not UTF-8, for a byte tokenizer."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.bytes = cls.folder / "bytes.bin"
+        cls.bytes.write_bytes(b"\xef\xbb\xbf" + bytes(range(256)) * 2)
+        cls.other = cls.folder / "other.bin"
+        cls.other.write_bytes(b"caf\xe9 \x00\xff\x80" * 3)
+        cls.run_directory = cls.folder / "run"
+        cls().succeeds("train", "--text", cls.bytes, "--val-text", cls.other, "--tokenizer", "byte", "--out",
+                       cls.run_directory, *TINY)
+
+    def test_are_training_and_validation_data(self):
+        self.assertEqual(self.measure(self.run_directory)["val_targets"], 23)
+        self.assertEqual(self.measure(self.run_directory, self.bytes)["val_targets"], 511)
+        self.succeeds("train", "--resume", self.run_directory, "--max-steps", 3)
+
+    def test_are_prompts_and_generated_without_a_change(self):
+        arguments = ["generate", self.run_directory, "--prompt-file", self.other, "--max-new-tokens", "64",
+                     "--temperature", "5"]
+        result = subprocess.run([ATTEND, *arguments], capture_output=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue(result.stdout.startswith(self.other.read_bytes()), result.stdout)
+        self.assertEqual(len(result.stdout), 24 + 64 + 1)
+        report = json.loads(self.succeeds(*arguments, "--json").stdout)
+        self.assertEqual(report["prompt"], self.other.read_bytes().decode(errors="replace"))
+
+    def test_a_byte_order_mark_is_no_prompt(self):
+        marked = self.write("marked.txt", "\ufeffabc")
+        result = self.succeeds("generate", self.run_directory, "--prompt-file", marked, "--max-new-tokens", 0)
+        self.assertEqual(result.stdout, "abc\n")
+
+    def test_utf16_is_refused_by_name(self):
+        file = self.folder / "utf16.txt"
+        for encoding in ("utf-16", "utf-16-le"):
+            file.write_bytes(("abcd" * 99).encode(encoding))
+            for arguments in (["train", "--text", file, "--tokenizer", "byte"], ["eval", self.run_directory, file],
+                              ["generate", self.run_directory, "--prompt-file", file]):
+                with self.subTest(arguments):
+                    self.refuses_with(arguments, file, "UTF-16", cwd=self.folder)
+
+    def test_are_texts_of_a_table(self):
+        table = self.folder / "table.tsv"
+        table.write_bytes(b"text\tlabel\ncaf\xe9\tx\n\xff\xfe!\ty\nabc\tx\n")
+        run = self.folder / "lines"
+        self.succeeds("train", "--task", "labelled-lines", "--text", table, "--tokenizer", "byte", "--out", run, *TINY)
+        lines = self.folder / "lines.txt"
+        lines.write_bytes(b"caf\xe9\n\x00\n")
+        found = self.succeeds("predict", run, "--file", lines, "--json").stdout.splitlines()
+        self.assertEqual([json.loads(line)["text"] for line in found], ["caf\ufffd", "\0"])
+        table.write_bytes(b"text\tlabel\nabc\tcaf\xe9\nab\ty\n")
+        self.refuses_with(["eval", run, table], f"{table}:2", "0xE9")
+
+
 class SeveralFiles(DataTest):
     @classmethod
     def setUpClass(cls):

@@ -52,6 +52,22 @@ TEST(Files, ReadTextNamesThePlaceOfAnInvalidByteOrNul) {
   EXPECT_THAT(read, throws_naming<InputError>("text", "NUL", "offset 6", "line 2, column 3"));
 }
 
+TEST(Files, ReadTextOfBytesRejectsOnlyUtf16) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "text";
+  const auto read = [&] { return read_text(path, {}, TextEncoding::bytes); };
+  const std::string bytes("caf\xE9\0\xFF", 6);
+  replace_file(path, "\xEF\xBB\xBF" + bytes);
+  EXPECT_EQ(read(), bytes);
+  EXPECT_THAT([&] { read_text(path); }, throws_naming<InputError>(path.string(), "0xE9"));
+  for (const auto& utf16 : {std::string("\xFF\xFEt\0", 4), std::string("t\0e\0", 4)}) {
+    replace_file(path, utf16);
+    EXPECT_THAT(read, throws_naming<InputError>(path.string(), "UTF-16"));
+  }
+  replace_file(path, "");
+  EXPECT_THAT(read, throws_naming<InputError>(path.string()));
+}
+
 TEST(Files, ReadersRejectMoreBytesThanTheLimit) {
   const TemporaryDirectory directory;
   const auto path = directory / "text";

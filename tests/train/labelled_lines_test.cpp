@@ -82,6 +82,26 @@ TEST_F(LabelledLinesTest, Utf16IsRecognized) {
               throws_naming<InputError>("table.csv", "UTF-16", "iconv"));
 }
 
+TEST_F(LabelledLinesTest, TextsOfBytesNeedNotBeUtf8) {
+  const auto read_bytes_of = [&](const char* name, const std::string& content) {
+    replace_file(directory_ / name, content);
+    return read_labelled_lines(directory_ / name, {}, 1000, TextEncoding::bytes);
+  };
+  for (const char* name : {"table.csv", "table.tsv"}) {
+    const char separator = std::string_view(name) == "table.csv" ? ',' : '\t';
+    const auto row = [&](const std::string& text, const std::string& label) {
+      return text + separator + label + "\n";
+    };
+    const auto header = row("text", "label");
+    EXPECT_THAT(read_bytes_of(name, header + row("caf\xE9 \xFF", "a") + row("x", "b")).texts,
+                ElementsAre("caf\xE9 \xFF", "x"));
+    EXPECT_THAT([&] { read_bytes_of(name, header + row("x", "a") + row("x", "\xE9")); },
+                throws_naming<InputError>((directory_ / name).string() + ":3", "0xE9"));
+    EXPECT_THAT([&] { read_bytes_of(name, header + row(std::string("x\0", 2), "a")); },
+                throws_naming<InputError>((directory_ / name).string() + ":2"));
+  }
+}
+
 TEST_F(LabelledLinesTest, QuotedCsvFieldsMayContainAnything) {
   const auto lines = read("table.csv",
                           "label,\"text\"\n"

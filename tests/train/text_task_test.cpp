@@ -1,4 +1,5 @@
 #include "attend/input_error.h"
+#include "attend/io/tokenizers.h"
 #include "attend/train/task.h"
 #include "io/files.h"
 #include "support/temporary_directory.h"
@@ -150,6 +151,32 @@ TEST_F(TextTask, UnknownCharactersOfTheValidationTextAreErrorsOrReplaced) {
   const auto unknown = task->tokenizer().encode("ß").at(0);
   const auto batch = task->validation_batches(100).back();
   EXPECT_EQ(batch.targets.flatten()[-1].item<int64_t>(), unknown);
+}
+
+TEST_F(TextTask, AByteTokenizerAcceptsAnyBytes) {
+  std::string bytes;
+  for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);
+  auto made = recipe(bytes + bytes, 16);
+  made.data.val_text = {(directory_ / "val").string()};
+  replace_file(made.data.val_text.front(), bytes);
+  EXPECT_THAT([&] { make_task(made); }, throws_naming<InputError>(made.text.front(), "0x00"));
+  made.data.tokenizer = TokenizerKind::byte;
+  const auto task = make_task(made);
+  EXPECT_EQ(*task->num_training_sequences(), 32);
+  std::string seen(1, bytes.front());
+  for (const auto& batch : task->validation_batches(4)) {
+    const auto targets = batch.targets.flatten();
+    for (int64_t i = 0; i < targets.numel(); ++i)
+      seen += static_cast<char>(targets[i].item<int64_t>());
+  }
+  EXPECT_EQ(seen, bytes);
+}
+
+TEST_F(TextTask, ALongTextOfBytesIsEncodedInPieces) {
+  auto made = recipe(std::string(std::size_t{3} << 20, '\x80'), 16);
+  made.data.tokenizer = TokenizerKind::byte;
+  EXPECT_EQ(*make_task(made)->num_training_sequences(),
+            static_cast<int64_t>(((std::size_t{3} << 20) - ((std::size_t{3} << 20) / 10)) / 16));
 }
 
 TEST_F(TextTask, TextsLargerThanMaxTextBytesThrow) {

@@ -29,6 +29,17 @@ struct EnumNames<TokenizerKind> {
   static constexpr std::array<std::string_view, 4> names{"character", "byte", "word", "subword"};
 };
 
+/// Texts that a tokenizer accepts.
+enum class TextEncoding {
+  utf8,   ///< UTF-8 without NUL
+  bytes,  ///< any bytes
+};
+
+/// Returns the texts that a tokenizer of this kind accepts: any bytes for TokenizerKind::byte.
+constexpr TextEncoding text_encoding(TokenizerKind kind) {
+  return kind == TokenizerKind::byte ? TextEncoding::bytes : TextEncoding::utf8;
+}
+
 /// Encoding of a character that is not in the vocabulary of a character tokenizer.
 enum class UnknownCharacters {
   error,    ///< InputError

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/io/tokenizer.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -24,24 +25,27 @@ struct LabelledColumns {
   std::string label = "label";  ///< column of labels
 };
 
-/// Reads the columns of texts and labels of a UTF-8 table whose first line names the columns. Other
+/// Reads the columns of texts and labels of a table whose first line names the columns. Other
 /// columns and empty lines are ignored. If no column has a given name exactly, the case of ASCII
 /// letters is ignored. The format depends on the extension:
 /// - .csv: separated by commas, semicolons or tabs, whichever is most frequent in the first line;
 ///   quotes as in RFC 4180, so a field may contain line breaks
 /// - .tsv: tab-separated, quotes have no special meaning
 ///
-/// Throws InputError if the file is missing, is not UTF-8 text, has another extension, has no rows,
-/// or does not have exactly one column of texts and one column of labels. Also throws InputError
-/// for a row with a misplaced or unterminated quote, an empty text or label, or more or fewer
-/// fields than the first line. The message names the file and, for an error in a line, the line.
-/// Also throws InputError if the file has more than `max_bytes` bytes.
+/// With `TextEncoding::bytes`, the texts may contain any bytes except NUL, and only labels and
+/// column names must be UTF-8. Throws InputError if the file is missing, is not UTF-8 text or is
+/// UTF-16, contains NUL, has another extension, has no rows, or does not have exactly one column of
+/// texts and one column of labels. Also throws InputError for a row with a misplaced or
+/// unterminated quote, an empty text or label, or more or fewer fields than the first line. The
+/// message names the file and, for an error in a line, the line. Also throws InputError if the file
+/// has more than `max_bytes` bytes.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.classes[lines.labels[0]] == "positive";
 ATTEND_API LabelledLines
 read_labelled_lines(const std::filesystem::path& path, const LabelledColumns& columns = {},
-                    int64_t max_bytes = std::numeric_limits<int64_t>::max());
+                    int64_t max_bytes = std::numeric_limits<int64_t>::max(),
+                    TextEncoding encoding = TextEncoding::utf8);
 
 /// True if the extension of the file is one that `read_labelled_lines` reads.
 ATTEND_API bool has_table_extension(const std::filesystem::path& path);

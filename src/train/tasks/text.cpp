@@ -26,7 +26,7 @@ Texts read_texts(const std::vector<std::string>& paths, const DataConfig& data) 
       texts.all += '\n';
       ++texts.ends.back().second;
     }
-    auto text = read_text(path, text_limit(data.max_text_bytes));
+    auto text = read_text(path, text_limit(data.max_text_bytes), text_encoding(data.tokenizer));
     if (texts.all.empty())
       texts.all = std::move(text);  // no copy of a single text
     else
@@ -62,7 +62,8 @@ std::size_t first_piece(std::string_view text) {
     if (const auto end = near.find(separator, kPiece); end != near.npos) return end;
   }
   std::size_t end = kPiece;
-  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;  // inside of a code point
+  // Inside of a code point. A text of bytes may have any number of such bytes.
+  while (end < near.size() && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) ++end;
   return end;
 }
 
@@ -140,8 +141,8 @@ class TextTask : public Task {
   }
 
   /// Reads `recipe.text` and `recipe.data.val_text`. Throws InputError if a file is missing, empty
-  /// or not UTF-8, if the tokenizer cannot encode the validation text, or if training or validation
-  /// data have fewer than max_seq_len + 1 tokens.
+  /// or, unless the tokenizer encodes bytes, not UTF-8, if the tokenizer cannot encode the
+  /// validation text, or if training or validation data have fewer than max_seq_len + 1 tokens.
   TextTask(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)
       : TextTask(recipe, read_texts(files_of(recipe), recipe.data), std::move(tokenizer)) {}
 
