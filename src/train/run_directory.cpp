@@ -20,6 +20,7 @@
 #include <nlohmann/json.hpp>
 
 #include <map>
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -187,9 +188,10 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
   // check and the lock.
   run.overwrite_guard_ = std::make_unique<OverwriteGuard>(path, overwrite);
   remove_temporary_files(path);
-  replace_file(run.file(RunFiles::data), to_json(new_record(content.record, content.files)));
+  replace_file(run.file(RunFiles::data), to_json(new_record(content)));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
-  run.save_recipe(content.recipe);  // last: a directory with a recipe is a run
+  // Last: a directory with a recipe is a run.
+  replace_file(run.file(RunFiles::recipe), content.recipe);
   return run;
 }
 
@@ -199,7 +201,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
   // the checks.
   RunDirectory run(path, std::make_shared<RunLock>(path));
   const auto record = read_record(run.file(RunFiles::data));
-  check_tokenizer_files(path, record);
+  check_files(path, record);
   if (const auto model = run.file(RunFiles::model); fs::exists(model)) {
     check_run_id(model, metadata_value(read_safetensors_header(model).metadata, kRunId),
                  record.run_id);
@@ -232,7 +234,8 @@ bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
 
 Recipe RunDirectory::recipe() const {
   const auto path = file(RunFiles::recipe);
-  const auto fixed = read_record(file(RunFiles::data)).fixed;
+  const auto record = read_record(file(RunFiles::data));
+  const auto& fixed = record.fixed;
   if (is_custom_kind(fixed)) {
     throw InputError(fmt::format(
         "{}: not trained from a recipe; use RunDirectory::load_weights with your module",
@@ -246,6 +249,7 @@ Recipe RunDirectory::recipe() const {
     throw InputError(
         fmt::format("changed after the run was created: {}", fmt::join(differences, "; ")));
   });
+  check_recipe_file(path_, record);
   return recipe;
 }
 
@@ -254,11 +258,23 @@ bool RunDirectory::is_custom() const {
 }
 
 CustomConfig RunDirectory::custom_config() const {
-  return read_custom_config(file(RunFiles::recipe));
+  auto config = read_custom_config(file(RunFiles::recipe));
+  check_recipe_file(path_, read_record(file(RunFiles::data)));
+  return config;
 }
 
 void RunDirectory::save_recipe(const std::string& toml) const {
-  replace_file(file(RunFiles::recipe), toml);
+  const auto path = file(RunFiles::recipe);
+  auto record = read_record(file(RunFiles::data));
+  check_recipe_file(path_, record);
+  const auto save = [&] { replace_file(file(RunFiles::data), to_json(record)); };
+  record.files[RunFiles::recipe] = checksum_text(crc32c_of_file(path));
+  record.next_recipe = checksum_text(crc32c(toml));
+  if (record.next_recipe == record.files[RunFiles::recipe]) return;
+  save();  // a process that is killed now leaves a run with one of the two recipes
+  replace_file(path, toml);
+  record.files[RunFiles::recipe] = std::exchange(record.next_recipe, "");
+  save();
 }
 
 std::optional<LoadedCheckpoint> RunDirectory::latest_checkpoint() const {
@@ -281,7 +297,8 @@ void RunDirectory::load_weights(ModuleRef module, Weights weights) const {
 Run RunDirectory::load(Weights weights) const {
   auto recipe = this->recipe();
   auto record = read_record(file(RunFiles::data));
-  check_tokenizer_files(path_, record);
+  check_files(path_, record);
+  read_summary(path_);  // throws if the file is damaged or of another run
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto model = [&] {
     // Initializing the weights must not change the state of LibTorch's CPU generator.

@@ -27,6 +27,8 @@ using Json = nlohmann::ordered_json;
 /// Advice for a file that cannot be computed again.
 constexpr const char* kRestore = "restore the file from a copy of the run";
 
+constexpr const char* kNextRecipe = "next_recipe";  // key of `RunRecord::next_recipe`
+
 std::string random_id() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}{:08x}{:08x}", random(), random(), random(), random());
@@ -89,6 +91,20 @@ bool is_fixed(const RecipeField& field) {
   return section == "training" ? key == "optimizer" || key == "seed" : !field.is_paths();
 }
 
+std::string checksum_of_file(const std::filesystem::path& path) {
+  return checksum_text(crc32c_of_file(path));
+}
+
+/// Throws InputError if a file has another checksum. `advice`: what to do then.
+void check_checksum(const std::filesystem::path& path, const std::string& expected,
+                    const std::string& advice) {
+  const auto found = checksum_of_file(path);
+  if (found == expected) return;
+  throw InputError(
+      fmt::format("{}: changed, damaged, or of another run: checksum {}, expected {} as in {}; {}",
+                  path.string(), found, expected, RunFiles::data, advice));
+}
+
 /// Adds a line to `differences` if `run` and `now` differ. `what`: name of the compared value.
 void compare(const std::string& what, const std::string& run, const std::string& now,
              std::vector<std::string>& differences) {
@@ -136,7 +152,7 @@ void check_values(const std::filesystem::path& directory,
                   const std::map<std::string, std::string>& fixed) {
   const auto record = read_record(directory / RunFiles::data);
   throw_if_different(directory, differences_of(record.fixed, fixed));
-  check_tokenizer_files(directory, record);
+  check_files(directory, record);
 }
 
 void throw_if_different(const std::filesystem::path& directory,
@@ -162,10 +178,12 @@ Json to_object(const Provenance& provenance) {
           {"cpu", provenance.cpu},         {"num_cpus", provenance.num_cpus}};
 }
 
-RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files) {
+RunRecord new_record(const RunContent& content) {
+  auto record = content.record;
   record.run_id = random_id();
   record.provenance = current_provenance();
-  for (const auto& [name, text] : files) record.files[name] = checksum_text(crc32c(text));
+  for (const auto& [name, text] : content.files) record.files[name] = checksum_text(crc32c(text));
+  record.files[RunFiles::recipe] = checksum_text(crc32c(content.recipe));
   return record;
 }
 
@@ -177,6 +195,7 @@ std::string to_json(const RunRecord& record) {
             {"fixed", record.fixed},
             {"files", record.files}};
   if (!record.init_from.empty()) json[kInitFrom] = record.init_from;
+  if (!record.next_recipe.empty()) json[kNextRecipe] = record.next_recipe;
   return to_text_with_checksum(json);
 }
 
@@ -190,7 +209,8 @@ RunRecord read_record(const std::filesystem::path& path) {
             .classes = json.at("classes"),
             .fixed = json.at("fixed"),
             .files = json.at("files"),
-            .init_from = json.value(kInitFrom, std::string())};
+            .init_from = json.value(kInitFrom, std::string()),
+            .next_recipe = json.value(kNextRecipe, std::string())};
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: {}; {}", path.string(), message_of(error), kRestore));
   } catch (const InputError& error) {
@@ -221,15 +241,22 @@ void check_run_id(const std::filesystem::path& path, const std::string& found,
                                   path.string(), printable(found), expected, RunFiles::data));
 }
 
-void check_tokenizer_files(const std::filesystem::path& directory, const RunRecord& record) {
+void check_files(const std::filesystem::path& directory, const RunRecord& record) {
+  check_recipe_file(directory, record);
   for (const auto& [name, expected] : record.files) {
-    const auto path = directory / name;
-    const auto found = checksum_text(crc32c_of_file(path));
-    if (found == expected) continue;
-    throw InputError(
-        fmt::format("{}: damaged, or of another run: checksum {}, expected {} as in {}; {}",
-                    path.string(), found, expected, RunFiles::data, kRestore));
+    if (name != RunFiles::recipe) check_checksum(directory / name, expected, kRestore);
   }
+}
+
+void check_recipe_file(const std::filesystem::path& directory, const RunRecord& record) {
+  const auto path = directory / RunFiles::recipe;
+  // A process may have been killed before or after it replaced the file.
+  if (checksum_of_file(path) == record.next_recipe) return;
+  const auto found = record.files.find(RunFiles::recipe);
+  check_checksum(path, found == record.files.end() ? "" : found->second,
+                 fmt::format("{}, and change options with flags: attend train --resume {} "
+                             "--max-steps 1000",
+                             kRestore, directory.string()));
 }
 
 std::map<std::string, std::string> fixed_values(const Recipe& recipe) {

@@ -37,9 +37,12 @@ struct RunRecord {
   std::string data_checksum;   ///< `Task::data_checksum`
   std::vector<std::string> classes;          ///< class names of a classifier
   std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
-  std::map<std::string, std::string> files = {};  ///< CRC-32C of the tokenizer's files, by name
-  std::string init_from = {};  ///< `run_id` of the run whose weights were the initial weights;
-                               ///< empty if the initial weights were random
+  std::map<std::string, std::string> files = {};  ///< CRC-32C of recipe.toml and of the tokenizer's
+                                                  ///< files, by name
+  std::string init_from = {};    ///< `run_id` of the run whose weights were the initial weights;
+                                 ///< empty if the initial weights were random
+  std::string next_recipe = {};  ///< CRC-32C of the text that replaces recipe.toml; empty except
+                                 ///< while `RunDirectory::save_recipe` writes the file
 };
 
 /// Content of a run directory before training.
@@ -78,9 +81,9 @@ inline constexpr const char* kInitFrom = "init_from";
 /// Returns the value of `kRunId` in a JSON object; empty if it is missing or not a string.
 ATTEND_API std::string run_id_in(const nlohmann::ordered_json& json);
 
-/// Returns `record` for a new run whose tokenizer has the files `files`, as text by name: with a
-/// random `run_id`, and with `provenance` and `files`.
-ATTEND_API RunRecord new_record(RunRecord record, const std::map<std::string, std::string>& files);
+/// Returns the record of a new run with this content: with a random `run_id`, and with `provenance`
+/// and `files`.
+ATTEND_API RunRecord new_record(const RunContent& content);
 
 /// Returns a JSON object with the fields of `provenance`.
 ATTEND_API nlohmann::ordered_json to_object(const Provenance& provenance);
@@ -105,17 +108,21 @@ class ATTEND_API OtherRunError : public InputError {
 ATTEND_API void check_run_id(const std::filesystem::path& path, const std::string& found,
                              const std::string& expected);
 
-/// Throws InputError with the name of the file if a file of the tokenizer differs from its checksum
-/// in `record`.
-ATTEND_API void check_tokenizer_files(const std::filesystem::path& directory,
-                                      const RunRecord& record);
+/// Throws InputError with the name of the file if recipe.toml or a file of the tokenizer differs
+/// from its checksum in `record`.
+ATTEND_API void check_files(const std::filesystem::path& directory, const RunRecord& record);
+
+/// Throws InputError with the name of the file if recipe.toml differs from its checksum in
+/// `record`.
+ATTEND_API void check_recipe_file(const std::filesystem::path& directory, const RunRecord& record);
 
 /// Throws InputError with the differences if `differences` is not empty.
 ATTEND_API void throw_if_different(const std::filesystem::path& directory,
                                    const std::vector<std::string>& differences);
 
 /// Throws InputError with the differences if the run in `directory` was created with values other
-/// than `fixed`. Also throws InputError if data.json or a file of the tokenizer is damaged.
+/// than `fixed`. Also throws InputError if data.json, recipe.toml or a file of the tokenizer is
+/// damaged.
 ATTEND_API void check_values(const std::filesystem::path& directory,
                              const std::map<std::string, std::string>& fixed);
 

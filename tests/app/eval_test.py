@@ -8,7 +8,7 @@ import shutil
 import unittest
 
 from attend_command import CommandTest, attend
-from small_runs import kill, last_step, start, wait_for, write_with_checksum
+from small_runs import crc32c, kill, last_step, start, wait_for, write_with_checksum
 from text_run import TEXT, TextRunTest
 
 
@@ -99,6 +99,7 @@ class BestOrLast(CommandTest):
         data = json.loads((other / "data.json").read_text())
         self.assertEqual(data["fixed"]["embed_dim"], "16")
         data["fixed"]["embed_dim"] = "32"
+        data["files"]["recipe.toml"] = f"{crc32c((other / 'recipe.toml').read_bytes()):08x}"
         write_with_checksum(other / "data.json", data)
         self.refuses(["eval", other], f"{other}/model.safetensors: the state dict does not match")
         self.refuses(["eval", other, "--weights", "last"],

@@ -131,6 +131,16 @@ class InitFrom(CommandTest):
     def test_a_character_that_the_run_does_not_know(self):
         text = self.write("zebra.txt", "the fox and the zebra " * 20)
         self.refuses_with(["--init-from", self.base, "--text", text, "--out", self.out], text, "'z'")
+    def test_files_of_another_run(self):
+        other = self.folder / "other-run"
+        self.succeeds("train", "--text", self.text, "--max-seq-len", 16, *TINY, *SHORT, "--lr", "2e-3", "--seed", 5,
+                      "--out", other)
+        for name in ("summary.json", "recipe.toml"):
+            mixed = self.folder / f"mixed-{name}"
+            shutil.copytree(self.base, mixed)
+            shutil.copy(other / name, mixed / name)
+            self.refuses_with(["--init-from", mixed, "--out", self.out], mixed / name)
+
 
     def test_resume_does_not_need_the_other_run(self):
         source = self.folder / "source"

@@ -12,7 +12,7 @@ import unittest
 import zipfile
 
 from attend_command import CommandTest, expect_names
-from small_runs import checkpoints, write_with_checksum
+from small_runs import checkpoints, crc32c, write_with_checksum
 
 try:
     import torch
@@ -148,6 +148,7 @@ class Runs(InspectTest):
             "[training]\nlr = 0.5\nmax_steps = 5\n\n[values]\nchannels = '4'\n")
         data = json.loads((self.run_directory / "data.json").read_text())
         data["fixed"] = {"kind": "custom", "values.channels": "4"}
+        data["files"]["recipe.toml"] = f"{crc32c((directory / 'recipe.toml').read_bytes()):08x}"
         write_with_checksum(directory / "data.json", data)
         return directory
 

@@ -65,6 +65,17 @@ class Resuming(RunsTest):
                  (self.run_directory / "metrics.jsonl").read_text().splitlines()]
         self.assertEqual([line["step"] for line in lines if "val_loss" in line], [10, 12, 16, 20])
 
+    def test_an_edited_recipe_is_refused(self):
+        recipe = self.run_directory / "recipe.toml"
+        text = recipe.read_text()
+        recipe.write_text(text.replace("max_steps = 10", "max_steps = 20"))
+        self.refuses([], f"{recipe}", "data.json", f"--resume {self.run_directory}")
+        recipe.write_text(text.replace("embed_dim = 16", "embed_dim = 32"))
+        self.refuses([], f"{recipe}", "embed_dim")
+        recipe.write_text(text)
+        for steps in (12, 14):  # resuming renews the checksum of the recipe
+            self.train("--resume", self.run_directory, "--max-steps", steps)
+
     def test_only_a_new_best_loss_is_marked(self):
         resumed = self.train("--resume", self.run_directory, "--max-steps", 30, "--lr", 3, "--schedule",
                              "constant", "--eval-every", 1)

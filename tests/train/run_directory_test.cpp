@@ -6,6 +6,7 @@
 #include "support/run_directory.h"
 #include "support/seed.h"
 #include "support/throws.h"
+#include "train/checksum.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -165,6 +166,43 @@ TEST_F(RunDirectoryTest, AChangedTokenizerIsRefusedByItsName) {
               throws_naming<InputError>(path.string(), RunFiles::data));
 }
 
+TEST_F(RunDirectoryTest, AChangedTrainingOptionInTheRecipeIsRefusedByItsName) {
+  train_for(4);
+  run_.reset();
+  auto other = recipe_;
+  other.training.lr *= 2;
+  const auto path = path_ / RunFiles::recipe;
+  replace_file(path, to_toml(other));
+  const auto matches = throws_naming<InputError>(path.string(), RunFiles::data, "--resume");
+  EXPECT_THAT([&] { RunDirectory::open(path_).recipe(); }, matches);
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); }, matches);
+  EXPECT_THAT([&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); }, matches);
+  EXPECT_THAT([&] { RunDirectory::open(path_).save_recipe(to_toml(recipe_)); }, matches);
+}
+
+TEST_F(RunDirectoryTest, SavingARecipeRenewsItsChecksum) {
+  const auto of_lr = [&](double lr) {
+    auto recipe = recipe_;
+    recipe.training.lr = lr;
+    return to_toml(recipe);
+  };
+  const auto found_lr = [&] { return RunDirectory::open(path_).recipe().training.lr; };
+  run_->save_recipe(of_lr(0.25));
+  EXPECT_EQ(found_lr(), 0.25);
+  // As after a kill between the writes of the two files.
+  auto record = read_record(path_ / RunFiles::data);
+  EXPECT_EQ(record.next_recipe, "");
+  record.next_recipe = checksum_text(crc32c(of_lr(0.5)));
+  replace_file(path_ / RunFiles::data, to_json(record));
+  EXPECT_EQ(found_lr(), 0.25);
+  replace_file(path_ / RunFiles::recipe, of_lr(0.5));
+  EXPECT_EQ(found_lr(), 0.5);
+  run_->save_recipe(of_lr(0.75));
+  EXPECT_EQ(found_lr(), 0.75);
+  replace_file(path_ / RunFiles::recipe, of_lr(0.5));
+  EXPECT_THAT(found_lr, testing::Throws<InputError>());
+}
+
 /// A run and its copy, in which a test replaces files.
 class OtherRun : public RunDirectoryTest {
  protected:
@@ -220,8 +258,10 @@ TEST_F(OtherRun, CheckpointsAreRefused) {
 
 TEST_F(OtherRun, SummaryIsRefused) {
   replace_by_other(RunFiles::summary);
-  EXPECT_THAT([&] { RunDirectory::open(path_).num_threads(); },
-              throws_naming<InputError>((path_ / RunFiles::summary).string(), run_id_, other_id_));
+  const auto matches =
+      throws_naming<InputError>((path_ / RunFiles::summary).string(), run_id_, other_id_);
+  EXPECT_THAT([&] { RunDirectory::open(path_).num_threads(); }, matches);
+  EXPECT_THAT([&] { RunDirectory::open(path_).load(); }, matches);
 }
 
 TEST_F(OtherRun, WeightsWithoutAnIdAreRefused) {
@@ -285,6 +325,7 @@ TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {
   const auto content = run_content(wider, *task_);
   auto record = read_record(path_ / RunFiles::data);
   record.fixed = content.record.fixed;
+  record.files[RunFiles::recipe] = checksum_text(crc32c(content.recipe));
   replace_file(path_ / RunFiles::data, to_json(record));
   replace_file(path_ / RunFiles::recipe, content.recipe);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },

@@ -92,8 +92,8 @@ class ATTEND_API RunDirectory {
   /// the run is finished and has no checkpoints. Also throws InputError if the run was created with
   /// another task, model, optimizer, seed, vocabulary, data or `TrainingRunOptions::values`; the
   /// message lists each difference. Training values other than optimizer and seed may differ. Also
-  /// throws InputError if data.json or the tokenizer is damaged, or if model.safetensors belongs to
-  /// another run.
+  /// throws InputError if data.json, recipe.toml or the tokenizer is damaged or was changed, or if
+  /// model.safetensors belongs to another run.
   static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
 
   ~RunDirectory();
@@ -114,15 +114,17 @@ class ATTEND_API RunDirectory {
   /// The path of a file in the directory, for example `file(RunFiles::metrics)`.
   std::filesystem::path file(const char* name) const { return path_ / name; }
 
-  /// Reads the recipe. Throws InputError if a value in recipe.toml is out of range or differs from
-  /// the value in data.json, or if the run trains a custom module.
+  /// Reads the recipe. Throws InputError if recipe.toml was changed, is damaged or belongs to
+  /// another run, or if the run trains a custom module.
   Recipe recipe() const;
   /// True if the run trains a custom module (`TrainingRun`). Such a run has no `Recipe`.
   bool is_custom() const;
-  /// Reads the configuration of a run that trains a custom module.
+  /// Reads the configuration of a run that trains a custom module. Throws InputError if recipe.toml
+  /// was changed, is damaged or belongs to another run.
   CustomConfig custom_config() const;
   /// Replaces the text of recipe.toml by `toml`, for example when a run is resumed with other
-  /// training values.
+  /// training values, and its checksum in data.json. If the process is killed, the run has one of
+  /// the two texts. Throws InputError if recipe.toml was changed otherwise.
   void save_recipe(const std::string& toml) const;
 
   /// Returns the checkpoints of the run. Throws InputError if data.json is damaged.
