@@ -47,6 +47,15 @@ train::Evaluation evaluate(train::Run& run, const std::vector<train::Batch>& bat
                          [&](int64_t done, int64_t count) { activity.show(done, count); });
 }
 
+/// Returns the number of texts of which tokens were removed.
+int64_t count_truncated(const std::vector<train::Batch>& batches) {
+  int64_t count = 0;
+  for (const auto& batch : batches) {
+    if (batch.is_truncated.defined()) count += batch.is_truncated.sum().item<int64_t>();
+  }
+  return count;
+}
+
 /// Perplexity is defined for models that predict tokens.
 bool has_perplexity(const train::Model& model) {
   return !std::holds_alternative<SequenceClassifier>(model);
@@ -77,7 +86,7 @@ void add_class_metrics(const train::Evaluation& result, const std::vector<std::s
 }
 
 void print_json(const EvalArguments& arguments, const train::Run& run,
-                const train::Evaluation& result) {
+                const train::Evaluation& result, int64_t num_truncated) {
   nlohmann::ordered_json json{{"run", name_of_run(arguments.run.directory())},
                               {"task", run.recipe.task}};
   if (!arguments.file.empty()) json["file"] = arguments.file;
@@ -87,19 +96,27 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
   if (has_perplexity(run.model)) json["perplexity"] = std::exp(result.loss);
   json["val_targets"] = result.num_targets;
   if (const auto accuracy = result.accuracy()) json["val_accuracy"] = *accuracy;
-  if (!run.classes.empty()) add_class_metrics(result, run.classes, json);
+  if (!run.classes.empty()) {
+    json["truncated"] = num_truncated;
+    add_class_metrics(result, run.classes, json);
+  }
   fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
 void run_eval(const EvalArguments& arguments) {
   auto run = arguments.run.load();
   run.recipe.data.max_text_bytes = arguments.max_text_bytes;
-  const auto result = evaluate(run, evaluation_batches(arguments, run));
-  if (arguments.json) return print_json(arguments, run, result);
+  const auto batches = evaluation_batches(arguments, run);
+  const auto num_truncated = count_truncated(batches);
+  const auto result = evaluate(run, batches);
+  if (arguments.json) return print_json(arguments, run, result, num_truncated);
   const auto source = arguments.file.empty() ? "" : " of " + arguments.file;
   fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);
   if (has_perplexity(run.model)) fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
   if (result.accuracy()) fmt::print("accuracy    {}\n", accuracy_text(result.exact_match));
+  if (num_truncated > 0) {
+    fmt::print("truncated   {}\n", truncation_text(num_truncated, result.num_targets, run.recipe));
+  }
   if (!run.classes.empty()) {
     fmt::print("\n{}", class_metrics_text(result.confusion_matrix, run.classes));
   }
@@ -121,13 +138,13 @@ void add_eval_command(CLI::App& app) {
              "maximum size of each file of texts", "BYTES");
   arguments->run.add_device_to(*command);
   command
-      ->add_flag(
-          "--json", arguments->json,
-          "print one JSON object: run, task, file, num_layers, overrides (values that differ "
-          "from the defaults of the task), val_loss, perplexity, val_targets (number of "
-          "tokens, or of sequences for a classifier), val_accuracy (0 to 1); for a "
-          "classifier also classes (class, precision, recall, f1, support) and "
-          "confusion_matrix (row = true class, column = predicted class)")
+      ->add_flag("--json", arguments->json,
+                 "print one JSON object: run, task, recipe (its name), file, num_layers, overrides "
+                 "(values that differ from the defaults of the task), val_loss, perplexity, "
+                 "val_targets (number of tokens, or of sequences for a classifier), val_accuracy "
+                 "(0 to 1); for a classifier also truncated (number of texts with more than "
+                 "max_seq_len tokens), classes (class, precision, recall, f1, support) and "
+                 "confusion_matrix (row = true class, column = predicted class)")
       ->group("Output");
   command->footer(
       "Examples:\n"

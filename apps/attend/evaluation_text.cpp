@@ -18,6 +18,12 @@ std::string accuracy_text(const train::ExactMatch& matches) {
                      matches.correct, matches.total);
 }
 
+std::string truncation_text(int64_t num_truncated, int64_t num_texts, const train::Recipe& recipe) {
+  const bool right = recipe.data.truncate == train::TruncationSide::right;
+  return fmt::format("{} of {} texts to their {} {} tokens", num_truncated, num_texts,
+                     right ? "first" : "last", recipe.max_seq_len());
+}
+
 std::string class_metrics_text(const torch::Tensor& confusion_matrix,
                                const std::vector<std::string>& classes) {
   std::vector<std::vector<std::string>> metrics{{"class", "precision", "recall", "f1", "support"}};

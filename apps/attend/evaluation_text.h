@@ -2,6 +2,7 @@
 
 #include "attend/train/evaluation.h"
 #include "attend/train/model.h"
+#include "attend/train/recipe.h"
 
 #include <string>
 #include <vector>
@@ -17,5 +18,8 @@ std::string accuracy_text(const train::ExactMatch& matches);
 /// A table with the precision, recall, F1 and support of each class, and the confusion matrix.
 std::string class_metrics_text(const torch::Tensor& confusion_matrix,
                                const std::vector<std::string>& classes);
+
+/// Returns a text such as "3 of 10 texts to their first 128 tokens".
+std::string truncation_text(int64_t num_truncated, int64_t num_texts, const train::Recipe& recipe);
 
 }  // namespace attend::app

@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/train/answer.h"
 #include "commands.h"
+#include "evaluation_text.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "number_option.h"
@@ -50,7 +51,17 @@ class Predictor {
     const auto predictions = with_source(source, [&] {
       return without_options_of_other_tasks(run_.recipe.task, [&] { return predict(text); });
     });
-    print_now((arguments_.json ? json(text, predictions) : line(predictions)) + "\n");
+    const bool is_truncated = std::ssize(run_.tokenizer->encode(text)) > run_.recipe.max_seq_len();
+    ++num_texts_;
+    num_truncated_ += is_truncated;
+    print_now((arguments_.json ? json(text, predictions, is_truncated) : line(predictions)) + "\n");
+  }
+
+  /// Prints how many texts were truncated, if any, to standard error.
+  void print_truncated() const {
+    if (num_truncated_ == 0) return;
+    write_error(
+        fmt::format("truncated {}\n", truncation_text(num_truncated_, num_texts_, run_.recipe)));
   }
 
   void print_lines(std::istream& input, const std::string& source) {
@@ -90,8 +101,9 @@ class Predictor {
     return text;
   }
 
-  static std::string json(const std::string& text, const std::vector<Prediction>& predictions) {
-    nlohmann::ordered_json json{{"text", text}};
+  static std::string json(const std::string& text, const std::vector<Prediction>& predictions,
+                          bool is_truncated) {
+    nlohmann::ordered_json json{{"text", text}, {"truncated", is_truncated}};
     for (const auto& each : predictions) {
       json["predictions"].push_back({{"class", each.name}, {"probability", each.probability}});
     }
@@ -101,6 +113,8 @@ class Predictor {
 
   const PredictArguments& arguments_;
   train::Run run_;
+  int64_t num_texts_ = 0;
+  int64_t num_truncated_ = 0;
 };
 
 void run_predict(const PredictArguments& arguments) {
@@ -116,6 +130,7 @@ void run_predict(const PredictArguments& arguments) {
   } else {
     predictor.print_lines(std::cin, "standard input");
   }
+  predictor.print_truncated();
 }
 
 /// Adds the arguments TEXT. CLI11 would parse a text such as [()] as a list and remove its
@@ -157,14 +172,16 @@ void add_predict_command(CLI::App& app) {
              "number of classes to print per text, most probable first; 0 = all", "CLASSES")
       ->group("Output");
   command
-      ->add_flag("--json", arguments->json,
-                 "print one JSON object per text, on one line: text, predictions (class, "
-                 "probability from 0 to 1)")
+      ->add_flag(
+          "--json", arguments->json,
+          "print one JSON object per text, on one line: text, truncated (true if it has more "
+          "than max_seq_len tokens), predictions (class, probability from 0 to 1)")
       ->group("Output");
   command->footer(
       "Prints a line for each text: class and probability, separated by tabs. A text with more "
       "than\n"
-      "max_seq_len tokens is truncated, as in training.\n\n"
+      "max_seq_len tokens is truncated, as in training; at the end, the number of these texts is\n"
+      "printed to standard error.\n\n"
       "Examples:\n"
       "  attend predict runs/brackets \"([])\" \"([)]\"\n"
       "  attend predict runs/lines --file lines.txt --top 3\n"

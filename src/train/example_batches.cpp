@@ -21,14 +21,18 @@ torch::Tensor to_tensor(const std::vector<Row>& rows, int64_t length, int64_t fi
   return torch::tensor(all, torch::kLong).view({static_cast<int64_t>(rows.size()), length});
 }
 
-Row encode(const std::string& text, const Example& example, const RowLayout& layout) {
-  auto row = layout.tokenizer.encode(text);
+/// Returns the tokens of a text of an example, at most `layout.length`.
+Row fit(Row row, const std::string& text, const Example& example, const RowLayout& layout) {
   if (layout.truncate) row = truncated(std::move(row), layout.length, *layout.truncate);
   if (static_cast<int64_t>(row.size()) > layout.length) {
     throw InputError(fmt::format("example '{}': the text '{}' has {} tokens, expected at most {}",
                                  example.prompt, text, row.size(), layout.length));
   }
   return row;
+}
+
+Row encode(const std::string& text, const Example& example, const RowLayout& layout) {
+  return fit(layout.tokenizer.encode(text), text, example, layout);
 }
 
 }  // namespace
@@ -75,6 +79,7 @@ Batch classification_rows(const std::vector<Example>& examples, const RowLayout&
   std::vector<Row> tokens;
   std::vector<Row> mask;
   Row labels;
+  Row is_truncated;
   for (const auto& example : examples) {
     const auto name = std::find(classes.begin(), classes.end(), example.answer);
     if (name == classes.end()) {
@@ -82,13 +87,17 @@ Batch classification_rows(const std::vector<Example>& examples, const RowLayout&
           fmt::format("example '{}': unknown class '{}'", example.prompt, example.answer));
     }
     labels.push_back(name - classes.begin());
-    tokens.push_back(encode(example.prompt, example, layout));
+    auto row = layout.tokenizer.encode(example.prompt);
+    is_truncated.push_back(static_cast<int64_t>(row.size()) > layout.length);
+    tokens.push_back(fit(std::move(row), example.prompt, example, layout));
     mask.emplace_back(tokens.back().size(), 1);
   }
   Batch batch{to_tensor(tokens, layout.length, layout.padding),
               torch::tensor(labels, torch::kLong)};
   batch.answers = torch::ones_like(batch.targets, torch::kBool);
   batch.key_mask = to_tensor(mask, layout.length, 0).to(torch::kBool);
+  if (layout.truncate)
+    batch.is_truncated = torch::tensor(is_truncated, torch::kLong).to(torch::kBool);
   return batch;
 }
 

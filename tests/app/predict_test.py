@@ -85,6 +85,15 @@ class Predict(Classifier):
         other = self.predict("ab g", "--top", 0)[0]
         self.assertNotEqual(other["predictions"], short["predictions"])
 
+    def test_truncated_texts_are_counted(self):
+        texts = ["ab gh" + "cd" * 100, "ab gh", "ab ghh"]
+        self.assertEqual([each["truncated"] for each in self.predict(*texts)], [True, False, True])
+        for arguments, given in ((texts, None), ([], "\n".join(texts))):
+            result = self.succeeds("predict", self.run_directory, *arguments, given=given)
+            self.assertEqual(len(result.stdout.splitlines()), 3)
+            expect_names(self, result.stderr, "2 of 3", "5")
+        self.assertEqual(self.succeeds("predict", self.run_directory, "ab gh").stderr, "")
+
     def test_a_byte_order_mark_is_no_text(self):
         (expected,) = self.predict("ab gh")
         lines = "\ufeffab gh\r\n"
@@ -164,6 +173,16 @@ class Eval(Classifier):
             for key, expected in (("precision", precision), ("recall", recall), ("f1", f1), ("support", 6)):
                 self.assertAlmostEqual(each[key], expected, msg=f"{key} of {name}")
 
+    def test_counts_truncated_texts(self):
+        report = json.loads(self.succeeds("eval", self.run_directory, self.table, "--json").stdout)
+        long = sum(len(text) > 5 for text, _ in ROWS)
+        self.assertEqual(report["truncated"], long)
+        text = self.succeeds("eval", self.run_directory, self.table).stdout
+        expect_names(self, text, f"{long} of {len(ROWS)}")
+        short = self.write("short.tsv", "text\tlabel\nab\tsecond\n")
+        self.assertEqual(json.loads(self.succeeds("eval", self.run_directory, short, "--json").stdout)["truncated"], 0)
+        self.assertNotIn("truncated", self.succeeds("eval", self.run_directory, short).stdout)
+
     def test_prints_the_metrics_and_the_matrix(self):
         report = json.loads(self.succeeds("eval", self.run_directory, "--json").stdout)
         text = self.succeeds("eval", self.run_directory).stdout
@@ -184,7 +203,7 @@ class Eval(Classifier):
         senses = self.folder / "senses"
         self.succeeds("train", "--out", senses, "--max-steps", 1, "--num-layers", 0)
         report = json.loads(self.succeeds("eval", senses, "--json").stdout)
-        self.assertFalse({"classes", "confusion_matrix"} & report.keys())
+        self.assertFalse({"classes", "confusion_matrix", "truncated"} & report.keys())
 
 
 class Export(Classifier):

@@ -110,6 +110,20 @@ TEST_F(LabelledLinesErrors, NameTheLineOfAnUnknownCharacterOrClassOfTheValidatio
               throws_naming<InputError>(recipe.text.front(), "10", "--max-text-bytes"));
 }
 
+TEST_F(LabelledLinesErrors, BatchesSayWhichTextsAreTruncated) {
+  replace_file(directory_ / "table.csv", "text,label\nabcdef,x\nabc,y\nab,x\n");
+  auto recipe = find_task("labelled-lines").defaults;
+  recipe.text = {(directory_ / "table.csv").string()};
+  recipe.max_seq_len() = 3;
+  const auto& task = find_task("labelled-lines");
+  const auto tokenizer = make_task(recipe);
+  const auto batches =
+      task.batches_of_file(recipe.text.front(), recipe, tokenizer->tokenizer(), {"x", "y"}, 2);
+  ASSERT_EQ(batches.size(), 2U);
+  EXPECT_TRUE(batches[0].is_truncated.equal(torch::tensor({true, false})));
+  EXPECT_TRUE(batches[1].is_truncated.equal(torch::tensor({false})));
+}
+
 TEST_F(LabelledLinesErrors, ValidationTableIsTheValidationData) {
   replace_file(directory_ / "table.csv", "text,label\nabc,x\nbca,y\ncab,x\n");
   auto recipe = find_task("labelled-lines").defaults;

@@ -17,6 +17,8 @@ struct Batch {
   torch::Tensor key_mask =
       {};  ///< (B, T) bool: true = token, false = padding; undefined = no padding
   torch::Tensor decoder_tokens = {};  ///< (B, U) int64: decoder input of a Seq2Seq
+  torch::Tensor is_truncated = {};    ///< (B) bool: true = tokens of the text were removed;
+                                      ///< undefined if the task truncates no texts
 };
 
 /// Returns a batch with `function(tensor)` in place of each defined tensor of `batch`.
@@ -27,8 +29,8 @@ Batch map_batch(const Batch& batch, const Function& function) {
   const auto map = [&](const torch::Tensor& tensor) {
     return tensor.defined() ? function(tensor) : tensor;
   };
-  return {map(batch.tokens), map(batch.targets), map(batch.answers), map(batch.key_mask),
-          map(batch.decoder_tokens)};
+  return {map(batch.tokens),   map(batch.targets),        map(batch.answers),
+          map(batch.key_mask), map(batch.decoder_tokens), map(batch.is_truncated)};
 }
 
 /// Returns the rows of `batch` with the indices `index` (N), int64.
