@@ -105,8 +105,8 @@ class TextGenerator {
  private:
   std::vector<int64_t> encode(const Prompt& prompt) const {
     return with_source(prompt.source, [&] {
-      auto tokens = without_options_of_other_tasks(
-          run_.recipe.task, [&] { return run_.tokenizer->encode(prompt.text); });
+      auto tokens = with_options_of_task(run_.recipe.task,
+                                         [&] { return run_.tokenizer->encode(prompt.text); });
       if (tokens.empty() && continues()) tokens = line_break(*run_.tokenizer);
       if (tokens.empty())
         throw InputError(

@@ -49,7 +49,9 @@ class Predictor {
   /// `source` is used in the message if the text cannot be encoded.
   void print(const std::string& text, const std::string& source) {
     const auto predictions = with_source(source, [&] {
-      return without_options_of_other_tasks(run_.recipe.task, [&] { return predict(text); });
+      return changing_unknown_token(&UnknownTokenError::without_place, [&] {
+        return with_options_of_task(run_.recipe.task, [&] { return predict(text); });
+      });
     });
     const bool is_truncated = std::ssize(run_.tokenizer->encode(text)) > run_.recipe.max_seq_len();
     ++num_texts_;

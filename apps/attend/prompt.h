@@ -20,17 +20,13 @@ struct Prompt {
   std::string text;
 };
 
-/// Returns `function()`. If `function` throws UnknownTokenError and `task` does not have the option
-/// --tokenizer, the message names no options.
+/// Returns `function()`. If `function` throws UnknownTokenError and `task` has the option
+/// --tokenizer, the message also names the options with which a model accepts any token.
 template <typename Function>
-auto without_options_of_other_tasks(const std::string& task, const Function& function) {
-  try {
-    return function();
-  } catch (const UnknownTokenError& error) {
-    const auto& keys = train::find_task(task).data_keys;
-    if (std::find(keys.begin(), keys.end(), "tokenizer") != keys.end()) throw;
-    throw InputError(error.problem());
-  }
+auto with_options_of_task(const std::string& task, const Function& function) {
+  const auto& keys = train::find_task(task).data_keys;
+  if (std::find(keys.begin(), keys.end(), "tokenizer") == keys.end()) return function();
+  return changing_unknown_token(&UnknownTokenError::with_options, function);
 }
 
 /// The options --prompt, --prompt-file and --max-text-bytes.

@@ -150,10 +150,10 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
     if (found == ids_.end() && !has_unknown) {
       const auto offset = static_cast<std::size_t>(piece.data() - text.data());
       throw UnknownTokenError(
-          fmt::format("unknown {} '{}' at {}: not among the {} tokens of the vocabulary",
-                      to_string(kind_), printable(token), line_and_column(text, offset),
-                      tokens_.size()),
-          fmt::format("; a model trained with {} or --tokenizer byte accepts any {}",
+          fmt::format("unknown {} '{}'", to_string(kind_), printable(token)),
+          line_and_column(text, offset),
+          fmt::format("not among the {} tokens of the vocabulary", tokens_.size()),
+          fmt::format("a model trained with {} or --tokenizer byte accepts any {}",
                       words ? "a positive --vocab-size" : "--unknown replace", to_string(kind_)));
     }
     ids.push_back(found == ids_.end() ? id(kUnknown) : found->second);

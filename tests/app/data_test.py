@@ -69,6 +69,18 @@ class ValidationFile(DataTest):
         self.assertEqual(self.measure(run)["val_targets"], 18)
         self.succeeds("generate", run, "--prompt", "ßäö", "--max-new-tokens", 1)
 
+    def test_only_the_position_in_a_table_is_named(self):
+        run = self.folder / "positions"
+        self.succeeds("train", "--task", "labelled-lines", "--text", self.table, "--out", run, *TINY)
+        table = self.write("unknown.csv", "text,label\nab,x\naß,y\n")
+        lines = self.write("unknown.lines", "ab\naß\n")
+        for arguments, place in ((["eval", run, table], f"{table}:3"),
+                                 (["predict", run, "--file", lines], f"{lines}:2")):
+            result = subprocess.run([ATTEND, *arguments], capture_output=True, text=True, timeout=60)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            expect_names(self, result.stderr, place, "'ß'", "--unknown replace")
+            self.assertNotRegex(result.stderr, r"line \d|column")
+
     def test_unknown_needs_a_character_tokenizer(self):
         self.refuses_with(["train", "--text", self.text, "--tokenizer", "byte", "--unknown", "replace"], "--unknown",
                           "--tokenizer character")

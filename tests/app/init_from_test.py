@@ -131,6 +131,9 @@ class InitFrom(CommandTest):
     def test_a_character_that_the_run_does_not_know(self):
         text = self.write("zebra.txt", "the fox and the zebra " * 20)
         self.refuses_with(["--init-from", self.base, "--text", text, "--out", self.out], text, "'z'")
+        message = self.refuses(["train", "--init-from", self.base, "--text", text, "--out", self.out])
+        self.assertNotIn("--unknown", message)
+
     def test_files_of_another_run(self):
         other = self.folder / "other-run"
         self.succeeds("train", "--text", self.text, "--max-seq-len", 16, *TINY, *SHORT, "--lr", "2e-3", "--seed", 5,

@@ -40,9 +40,9 @@ TEST(Vocabulary, JsonRoundTrip) {
 
 TEST(Vocabulary, ErrorsNameTheUnknownToken) {
   const Vocabulary words(TokenizerKind::word, {"river", "bank"});
-  EXPECT_THAT([&] { words.encode("river\nriver beach"); },
-              throws_naming<InputError>("word", "'beach'", "line 2, column 7", "2 tokens",
-                                        "--tokenizer byte"));
+  EXPECT_THAT(
+      [&] { words.encode("river\nriver beach"); },
+      throws_naming<InputError>("word", "'beach'", "line 2, column 7", "2 tokens", "vocabulary"));
   const auto characters = Vocabulary::of_characters("abc\n");
   EXPECT_THAT([&] { characters.encode("ab\naß"); },
               throws_naming<InputError>("character", "'ß'", "line 2, column 2", "4 tokens"));
@@ -57,13 +57,26 @@ TEST(Vocabulary, UnknownCharactersAreReplacedByTheUnknownToken) {
     EXPECT_THAT(vocabulary.encode("aßb"), ElementsAre(1, 0, 2));
     EXPECT_EQ(vocabulary.decode({1, 0, 2}), "a<unk>b");
   }
-  EXPECT_THAT([] { Vocabulary::of_characters("ab").encode("aß"); },
-              throws_naming<InputError>("'ß'", "--unknown replace", "--tokenizer byte"));
-  try {
-    Vocabulary::of_characters("ab").encode("aß");
-  } catch (const UnknownTokenError& error) {
-    EXPECT_THAT(error.problem(), testing::AllOf(HasSubstr("'ß'"), testing::Not(HasSubstr("--"))));
-  }
+}
+
+TEST(Vocabulary, ErrorsNameOptionsAndPositionOnRequest) {
+  const auto encode = [] { return Vocabulary::of_characters("ab").encode("aß"); };
+  const auto with_options = [&] {
+    return changing_unknown_token(&UnknownTokenError::with_options, encode);
+  };
+  const auto without_place = [&] {
+    return changing_unknown_token(&UnknownTokenError::without_place, with_options);
+  };
+  using testing::AllOf;
+  using testing::Not;
+  EXPECT_THAT(encode, ThrowsMessage<UnknownTokenError>(
+                          AllOf(Names("'ß'"), Names("line 1, column 2"), Not(HasSubstr("--")))));
+  EXPECT_THAT(with_options,
+              throws_naming<UnknownTokenError>("'ß'", "line 1, column 2", "2 tokens",
+                                               "--unknown replace", "--tokenizer byte"));
+  EXPECT_THAT(without_place, ThrowsMessage<UnknownTokenError>(
+                                 AllOf(Names("'ß'"), Not(HasSubstr("line")), Names("2 tokens"),
+                                       Names("--unknown replace"))));
 }
 
 TEST(Vocabulary, DuplicateOrNoTokensThrow) {

@@ -153,6 +153,18 @@ TEST_F(TextTask, UnknownCharactersOfTheValidationTextAreErrorsOrReplaced) {
   EXPECT_EQ(batch.targets.flatten()[-1].item<int64_t>(), unknown);
 }
 
+TEST_F(TextTask, OptionsAreNamedOnlyIfTheTokenizerCanChange) {
+  auto made = recipe(digits(100), 8);
+  made.data.val_text = {(directory_ / "val").string()};
+  replace_file(made.data.val_text.front(), digits(20) + "ß");
+  const auto tokenizer =
+      std::shared_ptr<const Tokenizer>(make_tokenizer(TokenizerKind::character, digits(100), 0));
+  EXPECT_THAT([&] { make_task(made); }, throws_naming<InputError>("'ß'", "--unknown"));
+  EXPECT_THAT([&] { make_task(made, tokenizer); },
+              ThrowsMessage<InputError>(
+                  testing::AllOf(Names("'ß'"), testing::Not(HasSubstr("--unknown")))));
+}
+
 TEST_F(TextTask, AByteTokenizerAcceptsAnyBytes) {
   std::string bytes;
   for (int i = 0; i < 256; ++i) bytes += static_cast<char>(i);

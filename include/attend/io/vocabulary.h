@@ -9,23 +9,56 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace attend {
 
-/// Thrown by `Vocabulary::encode` for an unknown character or word. The message ends with the
-/// options of `attend train` with which a model accepts any character or word.
+/// Thrown by `Vocabulary::encode` for an unknown character or word.
 class ATTEND_API UnknownTokenError : public InputError {
  public:
-  UnknownTokenError(const std::string& problem, const std::string& options)
-      : InputError(problem + options), problem_(problem) {}
+  /// The message is "PROBLEM at PLACE: REASON", or "PROBLEM: REASON" if `place` is empty.
+  /// `options`: see `with_options`.
+  UnknownTokenError(std::string problem, const std::string& place, std::string reason,
+                    std::string options)
+      : InputError(problem + (place.empty() ? "" : " at " + place) + ": " + reason),
+        problem_(std::move(problem)),
+        place_(place),
+        reason_(std::move(reason)),
+        options_(std::move(options)) {}
 
-  /// The message without the options.
-  const std::string& problem() const { return problem_; }
+  /// Returns the error without the position in the encoded text, for a caller that names a position
+  /// in a file.
+  UnknownTokenError without_place() const { return {problem_, "", reason_, options_}; }
+  /// Returns the error with a message that also names the options of `attend train` with which a
+  /// model accepts any character or word. These options do not help if the tokenizer of a run must
+  /// not change.
+  UnknownTokenError with_options() const {
+    return {problem_, place_, reason_ + "; " + options_, options_};
+  }
 
  private:
   std::string problem_;
+  std::string place_;
+  std::string reason_;
+  std::string options_;
 };
+
+/// Returns `function()`. If `function` throws an UnknownTokenError `error`, throws
+/// `change(error)` instead.
+///
+///     const auto encode = [&] { return tokenizer.encode("hole"); };
+///     changing_unknown_token(&UnknownTokenError::with_options, encode);
+template <typename Function>
+auto changing_unknown_token(UnknownTokenError (UnknownTokenError::*change)() const,
+                            const Function& function) {
+  try {
+    return function();
+  } catch (const UnknownTokenError& error) {
+    const auto changed = (error.*change)();
+    throw changed;
+  }
+}
 
 /// Character or word tokenizer with an explicit list of tokens.
 ///

@@ -1,5 +1,6 @@
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
+#include "attend/io/vocabulary.h"
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/read_labelled_lines.h"
@@ -58,14 +59,23 @@ Table read_tables(const std::vector<std::string>& paths, const DataConfig& data)
   return table;
 }
 
+/// Throws InputError if the tokenizer cannot encode a text of a table. `can_change`: true if
+/// another tokenizer may be chosen, so that the error names the options.
+void check_text(const Tokenizer& tokenizer, const std::string& text, bool can_change) {
+  changing_unknown_token(&UnknownTokenError::without_place, [&] {
+    const auto encode = [&] { tokenizer.encode(text); };
+    can_change ? changing_unknown_token(&UnknownTokenError::with_options, encode) : encode();
+  });
+}
+
 /// Reads tables other than those from which tokenizer and classes were made. Throws InputError for
 /// a text or a class that the model does not know.
 std::vector<Example> read_other_tables(const std::vector<std::string>& paths,
                                        const DataConfig& data, const Tokenizer& tokenizer,
-                                       const std::vector<std::string>& classes) {
+                                       const std::vector<std::string>& classes, bool can_change) {
   auto table = read_tables(paths, data);
   table.for_each([&](const Example& example) {
-    tokenizer.encode(example.prompt);
+    check_text(tokenizer, example.prompt, can_change);
     if (std::find(classes.begin(), classes.end(), example.answer) != classes.end()) return;
     throw InputError(fmt::format("unknown class '{}', expected one of {}",
                                  printable(example.answer),
@@ -132,10 +142,14 @@ class LabelledLinesTask : public ListedTask {
     for (const auto& example : examples) all += example.prompt + "\n";
     const bool is_given = tokenizer != nullptr;
     tokenizer_ = tokenizer_for(recipe, all, std::move(tokenizer));
-    if (is_given) table.for_each([&](const auto& each) { tokenizer_->encode(each.prompt); });
+    if (is_given) {
+      table.for_each(
+          [&](const auto& each) { check_text(*tokenizer_, each.prompt, /*can_change=*/false); });
+    }
     notes_.push_back({"classes", class_counts(counts)});
     if (const auto& val_text = recipe.data.val_text; !val_text.empty()) {
-      const auto validation = read_other_tables(val_text, recipe.data, *tokenizer_, classes_);
+      const auto validation =
+          read_other_tables(val_text, recipe.data, *tokenizer_, classes_, !is_given);
       checksum_ += "-" + checksum_of_files(val_text);
       set_examples(examples, validation);
       examples.insert(examples.end(), validation.begin(), validation.end());
@@ -194,7 +208,8 @@ class LabelledLinesTask : public ListedTask {
 std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Recipe& recipe,
                                     const Tokenizer& tokenizer,
                                     const std::vector<std::string>& classes, int64_t size) {
-  const auto examples = read_other_tables({path.string()}, recipe.data, tokenizer, classes);
+  const auto examples =
+      read_other_tables({path.string()}, recipe.data, tokenizer, classes, /*can_change=*/true);
   return split_rows(rows_of(examples, recipe, tokenizer, classes), size);
 }
 

@@ -1,5 +1,6 @@
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
+#include "attend/io/vocabulary.h"
 #include "io/files.h"
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
@@ -107,13 +108,18 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// Returns the tokens of texts (N). Errors name the file and the position in it.
-torch::Tensor encode_texts(const Tokenizer& tokenizer, const Texts& texts) {
+/// Returns the tokens of texts (N). Errors name the file and the position in it. `can_change`: true
+/// if another tokenizer may be chosen, so that errors name the options.
+torch::Tensor encode_texts(const Tokenizer& tokenizer, const Texts& texts, bool can_change) {
   std::vector<torch::Tensor> tokens;
   std::size_t begin = 0;
   for (const auto& [path, end] : texts.ends) {
     const auto text = std::string_view(texts.all).substr(begin, end - begin);
-    tokens.push_back(with_source(path, [&] { return encode_text(tokenizer, text); }));
+    const auto encode = [&] { return encode_text(tokenizer, text); };
+    tokens.push_back(with_source(path, [&] {
+      return can_change ? changing_unknown_token(&UnknownTokenError::with_options, encode)
+                        : encode();
+    }));
     begin = end;
   }
   return tokens.size() == 1 ? tokens.front() : torch::cat(tokens);
@@ -165,16 +171,17 @@ class TextTask : public Task {
 
  private:
   TextTask(const Recipe& recipe, const Texts& texts, std::shared_ptr<const Tokenizer> tokenizer)
-      : tokenizer_(tokenizer_for(recipe, texts.all, std::move(tokenizer))),
-        context_(recipe.max_seq_len()) {
+      : context_(recipe.max_seq_len()) {
+    const bool is_new = tokenizer == nullptr;
+    tokenizer_ = tokenizer_for(recipe, texts.all, std::move(tokenizer));
     checksum_ = checksum_text(crc32c(texts.all));
-    training_ = encode_texts(*tokenizer_, texts);
+    training_ = encode_texts(*tokenizer_, texts, is_new);
     const auto& val_text = recipe.data.val_text;
     const bool has_file = !val_text.empty();
     if (has_file) {
       const auto validation = read_texts(val_text, recipe.data);
       checksum_ += "-" + checksum_text(crc32c(validation.all));
-      validation_ = encode_texts(*tokenizer_, validation);
+      validation_ = encode_texts(*tokenizer_, validation, is_new);
     } else {
       const auto tokens = training_;
       const auto fraction = static_cast<double>(tokens.size(0)) * recipe.data.val_fraction;
@@ -209,7 +216,8 @@ class TextTask : public Task {
 std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Recipe& recipe,
                                    const Tokenizer& tokenizer, const std::vector<std::string>&,
                                    int64_t size) {
-  const auto tokens = encode_texts(tokenizer, read_texts({path.string()}, recipe.data));
+  const auto tokens =
+      encode_texts(tokenizer, read_texts({path.string()}, recipe.data), /*can_change=*/true);
   return with_source(path.string(),
                      [&] { return text_windows(tokens, recipe.max_seq_len(), size); });
 }
