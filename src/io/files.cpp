@@ -5,10 +5,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <unistd.h>
 #include <utf8.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -73,6 +75,38 @@ std::string kind_of(const fs::path& path) {
   }
 }
 
+/// A file descriptor, or -1 if there is none.
+class Descriptor {
+ public:
+  explicit Descriptor(int descriptor) : descriptor_(descriptor) {}
+  ~Descriptor() {
+    if (is_open()) ::close(descriptor_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+
+  bool is_open() const { return descriptor_ >= 0; }
+  int get() const { return descriptor_; }
+
+ private:
+  int descriptor_;
+};
+
+/// Waits at most 5 seconds until a process writes to a pipe. Returns false if no process has opened
+/// the pipe for writing until then. `pipe`: descriptor that was opened with O_NONBLOCK.
+bool has_writer(int pipe) {
+  constexpr int kMilliseconds = 5000;
+  pollfd events{pipe, POLLIN, 0};
+  if (::poll(&events, 1, kMilliseconds) != 0) return true;
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return true;
+  const Descriptor read_end(ends[0]);
+  const Descriptor write_end(ends[1]);
+  // `tee` copies data without removing it. It returns 0 if there are neither data nor writers, and
+  // fails if a writer has not written yet.
+  return ::tee(pipe, write_end.get(), 1, SPLICE_F_NONBLOCK) != 0;
+}
+
 /// Creates an empty temporary file in the folder of `path` and returns the path of the new file. If
 /// a file or symbolic link with the name of the temporary file exists, another name is used.
 /// Several threads and processes can therefore write the same `path` at the same time.
@@ -99,6 +133,16 @@ std::ifstream open_to_read(const fs::path& path) {
   if (fs::is_directory(path, ignored)) {
     throw InputError(fmt::format("{}: expected a file, found a directory", path.string()));
   }
+  const bool is_pipe = fs::is_fifo(path, ignored);
+  // Opening a pipe blocks until a process opens it for writing, which `writer` is, too.
+  const Descriptor reader(is_pipe ? ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC) : -1);
+  if (is_pipe && reader.is_open() && !has_writer(reader.get())) {
+    throw InputError(
+        fmt::format("{}: found a pipe that no process writes to: start the process that writes to "
+                    "it first, or pass a file",
+                    path.string()));
+  }
+  const Descriptor writer(is_pipe ? ::open(path.c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC) : -1);
   std::ifstream file(path, std::ios::binary);
   if (!file) throw InputError(fmt::format("{}: cannot be read", path.string()));
   return file;

@@ -55,8 +55,8 @@ ATTEND_API std::string read_all(std::istream& input, const std::string& source, 
 ATTEND_API bool read_line(std::istream& input, std::string& line, const std::string& source,
                           SizeLimit limit);
 
-/// Opens a file for reading. Throws InputError if the file does not exist, is a directory, or
-/// cannot be opened.
+/// Opens a file for reading. Throws InputError if the file does not exist, is a directory, cannot
+/// be opened, or is a pipe that no process opens for writing within 5 seconds.
 ATTEND_API std::ifstream open_to_read(const std::filesystem::path& path);
 
 /// Reads a file, which may have any size, in chunks. Calls `use` with each chunk, in the order of

@@ -256,6 +256,27 @@ class Limits(DataTest):
                 self.refuses_with(arguments, "/dev/stdin", "pipe", given="abcd\n", cwd=self.folder)
         self.refuses_with(["train", "--task", "labelled-lines", "--text", table], table, "pipe", cwd=self.folder)
 
+    def test_pipes_without_a_writer_are_refused(self):
+        pipe = self.folder / "pipe"
+        os.mkfifo(pipe)
+        for arguments in (["train", pipe], ["generate", self.model, "--prompt-file", pipe],
+                          ["predict", self.lines, "--file", pipe]):
+            with self.subTest(arguments):
+                self.refuses_with(arguments, pipe, cwd=self.folder)
+
+    def test_prompts_and_lines_are_read_from_pipes(self):
+        for command, expected in ((f"{ATTEND} generate {self.model} --max-new-tokens 0 --prompt-file", "abcd\n"),
+                                  (f"{ATTEND} predict {self.lines} --file", None)):
+            for writer in ("<(sleep 0.1; printf abcd)", "<(printf abcd)"):
+                with self.subTest(command + writer):
+                    result = subprocess.run(["bash", "-c", f"{command} {writer}"], capture_output=True, text=True,
+                                            timeout=60)
+                    self.assertEqual(result.returncode, 2 if expected is None else 0, result.stderr)
+                    if expected is None:  # the table has no c
+                        expect_names(self, result.stderr, "'c'")
+                    else:
+                        self.assertEqual(result.stdout, expected)
+
     def test_recipes_are_read_from_pipes(self):
         recipe = self.succeeds("train", "--task", "sort", "--lr", 0.5, "--print-config").stdout
         self.assertEqual(self.succeeds("train", "/dev/stdin", "--print-config", given=recipe).stdout, recipe)

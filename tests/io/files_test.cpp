@@ -4,11 +4,13 @@
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -116,6 +118,32 @@ TEST(Files, ReadTextRejectsDevicesAndPipesWithoutReadingThem) {
 TEST(Files, ReadTextOrPipeEndsAtTheLimit) {
   EXPECT_THAT([] { read_text_or_pipe("/dev/zero", {.bytes = 3}); },
               throws_naming<InputError>("/dev/zero", "3"));
+}
+
+TEST(Files, OpeningAPipeWithoutAWriterThrows) {
+  const TemporaryDirectory directory;
+  ASSERT_EQ(::mkfifo((directory / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT([&] { open_to_read(directory / "pipe"); }, throws_naming<InputError>("pipe"));
+}
+
+TEST(Files, APipeIsReadToItsEndEvenIfItsWriterIsSlowOrDone) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "pipe";
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  std::thread writer([&] {
+    std::ofstream pipe(path);  // blocks until the pipe is opened for reading
+    pipe << "one\n" << std::flush;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    pipe << "two\n";
+  });
+  EXPECT_EQ(read_bytes(path), "one\ntwo\n");
+  writer.join();
+
+  const int reader = ::open(path.c_str(), O_RDONLY | O_NONBLOCK);
+  ASSERT_GE(reader, 0);
+  std::ofstream(path) << "done";  // closed before the pipe is opened to read
+  EXPECT_EQ(read_bytes(path), "done");
+  ::close(reader);
 }
 
 TEST(Files, ReadStartReturnsAtMostTheWholeFile) {
