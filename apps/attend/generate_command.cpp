@@ -231,8 +231,8 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "penalty for tokens already in the text; 1 = none", "FACTOR");
   add("--seed", arguments.seed, kNotNegative,
       "random seed of the first sample; each further sample uses the next integer");
-  add_number(command, "--num-beams", arguments.options.num_beams, kPositive,
-             "beam search with this number of beams instead of sampling", "BEAMS")
+  add_number(command, "--num-beams", arguments.options.num_beams, kBeams,
+             "beam search with this number of beams (at most 1024) instead of sampling", "BEAMS")
       ->group("Beam search");
   add_number(command, "--length-penalty", arguments.options.length_penalty,
              Requirement{"be finite", [](double) { return true; }},

@@ -20,6 +20,8 @@ inline constexpr Requirement kNotNegative{"not be negative", [](double x) { retu
 inline constexpr Requirement kAtLeastTwo{"be at least 2", [](double x) { return x >= 2; }};
 inline constexpr Requirement kThreads{"be between 0 and 1024",
                                       [](double x) { return x >= 0 && x <= 1024; }};
+inline constexpr Requirement kBeams{"be between 1 and 1024",
+                                    [](double x) { return x >= 1 && x <= 1024; }};
 inline constexpr Requirement kFraction{"be between 0 and 1",
                                        [](double x) { return x >= 0 && x <= 1; }};
 

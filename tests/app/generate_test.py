@@ -176,6 +176,8 @@ class Sampling(GenerateTest):
                 ("--temperature", "nan", "expected a finite number, found 'nan'"),
                 ("--max-new-tokens", -1, "--max-new-tokens: must not be negative, found -1"),
                 ("--num-samples", 0, "--num-samples: must be positive, found 0"),
+                ("--num-beams", 0, "--num-beams: must be between 1 and 1024, found 0"),
+                ("--num-beams", 100000000, "--num-beams: must be between 1 and 1024, found 100000000"),
                 ("--seed", -1, "--seed: must not be negative, found -1")):
             self.refuses(["generate", self.run_directory, "--prompt", "F", flag, value], expected)
 
