@@ -94,6 +94,21 @@ std::string type_of_text(const RecipeField& field) {
   return fmt::format("{}", fmt::join(names, "|"));
 }
 
+/// True if the value of a key with paths is a list, such as ["a.txt", "b.txt"], and not a path.
+bool is_list(const std::string& text) {
+  return text.starts_with('[') && text.ends_with(']') && text.find_first_of("\"'") != text.npos;
+}
+
+/// Parses a list of paths as in a recipe.
+std::vector<std::string> parse_paths(const RecipeField& field, const std::string& name,
+                                     const std::string& list) {
+  const std::string section = field.section;
+  const auto toml =
+      fmt::format("{}{} = {}\n", section.empty() ? "" : section + ".", field.key, list);
+  const auto recipe = train::parse_recipe({name, toml}, Recipe{});
+  return std::get<std::vector<std::string>>(train::field_value(field, recipe));
+}
+
 /// Parses the text of a value of a field. `name`: flag or key, for messages.
 struct ParseValue {
   const RecipeField& field;
@@ -143,7 +158,9 @@ struct ParseValue {
     } else if constexpr (std::is_same_v<T, std::vector<int64_t>>) {
       return parse_list(name, text);
     } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
-      return {ParseValue{field, name, text}.parse<std::string>()};
+      const auto path = ParseValue{field, name, text}.parse<std::string>();
+      return name.starts_with("--set ") && is_list(path) ? parse_paths(field, name, path)
+                                                         : std::vector{path};
     } else {
       if (text.empty()) throw CLI::ValidationError(name, "must not be empty");
       check_utf8(text, name);  // a recipe is a TOML file, which contains only UTF-8

@@ -170,6 +170,13 @@ class SeveralFiles(DataTest):
         self.assertIn("'part-a.txt', 'part-b.txt'", self.recipe(recipe).replace('"', "'"))
         self.assertIn("'part-a.txt', 'part-b.txt'", self.recipe("--set", "text=part-[ab].txt").replace('"', "'"))
 
+    def test_a_list_of_files_in_a_setting(self):
+        for key, task in (("text", []), ("data.val_text", ["--text", self.text])):
+            found = self.recipe(*task, "--set", f'{key}=["part-a.txt", "part-b.txt"]').replace('"', "'")
+            self.assertIn(f"{key.split('.')[-1]} = [ 'part-a.txt', 'part-b.txt' ]", found)
+        self.refuses_with(["train", "--set", 'text=["a", 3]', "--print-config"], "--set text")
+        self.refuses_with(["train", "--set", 'text=["a]', "--print-config"], "--set text")
+
     def test_a_name_with_wildcards_is_a_file_if_it_exists(self):
         self.write("part-*.txt", "abcd\n" * 100)
         try:
