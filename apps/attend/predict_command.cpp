@@ -166,6 +166,7 @@ void add_predict_command(CLI::App& app) {
       ->add_option("--file", arguments->file,
                    "file with one text per line; - = standard input [standard input]")
       ->type_name("FILE")
+      ->check([](const std::string& file) { return file.empty() ? "must not be empty" : ""; })
       ->excludes(texts);
   add_number(*command, "--max-text-bytes", arguments->max_text_bytes, kPositive,
              "maximum size of a line of --file or standard input", "BYTES");

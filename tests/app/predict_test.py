@@ -119,6 +119,7 @@ class Predict(Classifier):
         self.refuses([*run, ""], "''")
         self.refuses([*run, "--file", self.folder / "none.txt"], "none.txt")
         self.refuses([*run, "ab", "--file", unknown], "--file", "text")
+        self.refuses([*run, "--file", ""], "--file", given="ab\n")
         self.refuses([*run, "ab", "--top", -1], "--top", "-1")
 
     def test_no_text_on_a_terminal(self):
