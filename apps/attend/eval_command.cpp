@@ -88,7 +88,9 @@ void add_class_metrics(const train::Evaluation& result, const std::vector<std::s
 void print_json(const EvalArguments& arguments, const train::Run& run,
                 const train::Evaluation& result, int64_t num_truncated) {
   nlohmann::ordered_json json{{"run", name_of_run(arguments.run.directory())},
-                              {"task", run.recipe.task}};
+                              {"task", run.recipe.task},
+                              {"recipe", nullptr}};
+  if (!run.recipe.name.empty()) json["recipe"] = run.recipe.name;
   if (!arguments.file.empty()) json["file"] = arguments.file;
   json["num_layers"] = run.recipe.stack().num_layers;
   json["overrides"] = overrides_of(run.recipe, train::find_task(run.recipe.task).defaults);

@@ -289,6 +289,12 @@ const train::RecipeText& recipe_text(const std::filesystem::path& file) {
   return texts.emplace(file.string(), train::read_recipe_text(file)).first->second;
 }
 
+/// Returns the name of a recipe file without folder and extension; empty for a pipe.
+std::string name_of(const std::filesystem::path& file) {
+  std::error_code missing;
+  return std::filesystem::is_regular_file(file, missing) ? printable(file.stem().string()) : "";
+}
+
 /// Returns `function()`. If `function` throws InputError for a file that is not a recipe, the
 /// message names the flag for texts.
 template <typename Function>
@@ -404,6 +410,7 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path,
   if (!wanted.text.empty()) recipe.data.val_text.clear();  // belongs to the text of `source`
   if (!file.empty()) recipe = train::parse_recipe(recipe_text(file), recipe);
   recipe.task = wanted.task;
+  recipe.name = name_of(file);
   return over(recipe);
 }
 

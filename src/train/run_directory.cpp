@@ -21,6 +21,7 @@
 
 #include <map>
 #include <utility>
+#include <vector>
 
 namespace attend::train {
 namespace {
@@ -250,6 +251,7 @@ Recipe RunDirectory::recipe() const {
         fmt::format("changed after the run was created: {}", fmt::join(differences, "; ")));
   });
   check_recipe_file(path_, record);
+  recipe.name = record.recipe_name;
   return recipe;
 }
 

@@ -28,6 +28,7 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kRestore = "restore the file from a copy of the run";
 
 constexpr const char* kNextRecipe = "next_recipe";  // key of `RunRecord::next_recipe`
+constexpr const char* kRecipeName = "recipe";       // key of `RunRecord::recipe_name`
 
 std::string random_id() {
   std::random_device random;
@@ -196,6 +197,7 @@ std::string to_json(const RunRecord& record) {
             {"files", record.files}};
   if (!record.init_from.empty()) json[kInitFrom] = record.init_from;
   if (!record.next_recipe.empty()) json[kNextRecipe] = record.next_recipe;
+  if (!record.recipe_name.empty()) json[kRecipeName] = record.recipe_name;
   return to_text_with_checksum(json);
 }
 
@@ -210,6 +212,7 @@ RunRecord read_record(const std::filesystem::path& path) {
             .fixed = json.at("fixed"),
             .files = json.at("files"),
             .init_from = json.value(kInitFrom, std::string()),
+            .recipe_name = json.value(kRecipeName, std::string()),
             .next_recipe = json.value(kNextRecipe, std::string())};
   } catch (const Json::exception& error) {
     throw InputError(fmt::format("{}: {}; {}", path.string(), message_of(error), kRestore));
@@ -271,7 +274,8 @@ RunContent run_content(const Recipe& recipe, const Task& task) {
   return {.recipe = to_toml(recipe),
           .record = {.data_checksum = task.data_checksum(),
                      .classes = task.classes(),
-                     .fixed = fixed_values(recipe)},
+                     .fixed = fixed_values(recipe),
+                     .recipe_name = recipe.name},
           .files = task.tokenizer().files()};
 }
 

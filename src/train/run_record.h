@@ -41,6 +41,7 @@ struct RunRecord {
                                                   ///< files, by name
   std::string init_from = {};    ///< `run_id` of the run whose weights were the initial weights;
                                  ///< empty if the initial weights were random
+  std::string recipe_name = {};  ///< `Recipe::name`
   std::string next_recipe = {};  ///< CRC-32C of the text that replaces recipe.toml; empty except
                                  ///< while `RunDirectory::save_recipe` writes the file
 };

@@ -196,9 +196,17 @@ class Eval(Classifier):
         for directory, options in ((self.run_directory, {}), (f"{self.run_directory}/", {}),
                                    (".", {"cwd": self.run_directory})):
             report = json.loads(self.succeeds("eval", directory, "--json", **options).stdout)
-            self.assertEqual((report["run"], report["task"]), ("lines", "labelled-lines"))
+            self.assertEqual((report["run"], report["task"], report["recipe"]), ("lines", "labelled-lines", None))
             self.assertEqual(report["overrides"], {"val_fraction": 0.3, "num_layers": 1, "embed_dim": 16,
                                                    "max_seq_len": 5, "max_steps": 40, "lr": 0.01})
+
+    def test_json_names_the_recipe(self):
+        mine = self.write("mine.toml", "task = 'sort'\n[training]\nmax_steps = 1\n")
+        short = ["--max-steps", 1, "--warmup-steps", 0, "--num-layers", 0, "--embed-dim", 8]
+        for recipe, name in ((mine, "mine"), ("sort", "sort")):
+            run = self.folder / f"of-{name}"
+            self.succeeds("train", recipe, *short, "--out", run)
+            self.assertEqual(json.loads(self.succeeds("eval", run, "--json").stdout)["recipe"], name)
 
     def test_only_classifiers_have_class_metrics(self):
         senses = self.folder / "senses"

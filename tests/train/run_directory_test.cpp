@@ -203,6 +203,13 @@ TEST_F(RunDirectoryTest, SavingARecipeRenewsItsChecksum) {
   EXPECT_THAT(found_lr, testing::Throws<InputError>());
 }
 
+TEST_F(RunDirectoryTest, KnowsTheNameOfTheRecipe) {
+  auto named = recipe_;
+  named.name = "mine";
+  create(named, true);
+  EXPECT_EQ(RunDirectory::open(path_).recipe().name, "mine");
+}
+
 /// A run and its copy, in which a test replaces files.
 class OtherRun : public RunDirectoryTest {
  protected:

@@ -80,6 +80,8 @@ struct ATTEND_API Recipe {
   DataConfig data;                ///< options of the task's data
   ModelConfig model;              ///< sizes and options of the model
   TrainingConfig training;        ///< optimizer, schedule, evaluation
+  std::string name = {};          ///< name of the recipe that the user chose, such as "sort"; empty
+                                  ///< if there is none; not part of the file
 
   /// The options of the model's transformer stack.
   StackConfig& stack();
