@@ -325,6 +325,14 @@ void check_output(const TrainArguments& arguments) {
                     "another directory",
                     arguments.out));
   }
+  const auto runs =
+      train::RunDirectory::exists(out) ? std::string() : train::RunDirectory::runs_in(out);
+  if (arguments.sweep.empty() && !runs.empty()) {
+    throw InputError(
+        fmt::format("--out {}: found {}, expected a new directory or a run: pass "
+                    "another directory",
+                    arguments.out, runs));
+  }
   if (train::RunDirectory::exists(out) && !arguments.overwrite &&
       !fs::exists(out / train::RunFiles::replaced, missing)) {
     throw InputError(

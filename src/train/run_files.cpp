@@ -72,13 +72,13 @@ bool replaced_is_complete(const fs::path& directory) {
 /// Throws InputError if a directory that is not free must not be overwritten, or contains no run,
 /// neither itself nor in `replaced`.
 void check_can_overwrite(const fs::path& directory, bool overwrite) {
+  const bool is_run = RunDirectory::exists(directory) || replaced_is_complete(directory);
   if (!overwrite) {
     throw InputError(
-        fmt::format("{} exists and is not empty: choose another directory, or overwrite it (flag "
-                    "--overwrite, argument `overwrite`){}",
-                    directory.string(), replaced_clause(directory)));
+        fmt::format("{} exists and is not empty: choose another directory{}{}", directory.string(),
+                    is_run ? ", or overwrite it (--overwrite)" : "", replaced_clause(directory)));
   }
-  if (RunDirectory::exists(directory) || replaced_is_complete(directory)) return;
+  if (is_run) return;
   throw InputError(fmt::format(
       "{} cannot be overwritten: not a run directory, it has no {}; choose another directory",
       directory.string(), RunFiles::recipe));

@@ -255,6 +255,17 @@ class Sweep(RunsTest):
         text = self.folder / "text.txt"
         self.refuses(["--sweep", f"text={text}", "--out", self.out], "/", text)
 
+    def test_a_directory_of_runs_in_the_place_of_a_run_names_the_runs(self):
+        self.train(*self.sweep("lr=1e-3,3e-3"))
+        for arguments in (["eval", self.out], ["inspect", self.out], ["generate", self.out, "--prompt", "the"],
+                          ["predict", self.out, "the"], ["train", "--resume", self.out],
+                          ["train", "--init-from", self.out], ["train", "--out", self.out],
+                          ["train", "--out", self.out, "--overwrite"]):
+            result = attend(*arguments)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), result.stderr)
+            expect_names(self, result.stderr, self.out, "sweep", "lr=0.001", "lr=0.003")
+            self.assertNotIn("overwrite", result.stderr)
+
     def test_options_of_a_single_run_are_refused(self):
         for option in (["--overwrite"], ["--print-config"], ["--resume", "run"]):
             self.refuses(self.sweep("lr=1e-3", arguments=option), "--sweep", option[0])

@@ -203,6 +203,15 @@ TEST_F(RunDirectoryTest, SavingARecipeRenewsItsChecksum) {
   EXPECT_THAT(found_lr, testing::Throws<InputError>());
 }
 
+TEST_F(RunDirectoryTest, NamesTheRunsOfASweep) {
+  const auto sweep = directory_ / "sweep";
+  EXPECT_EQ(RunDirectory::runs_in(sweep), "");
+  for (const char* name : {"lr=0.1", "lr=0.2"})
+    RunDirectory::create(sweep / name, run_content(recipe_, *task_));
+  EXPECT_THAT([&] { RunDirectory::open(sweep); },
+              throws_naming<InputError>(sweep.string(), "sweep", "lr=0.1", "lr=0.2"));
+}
+
 TEST_F(RunDirectoryTest, KnowsTheNameOfTheRecipe) {
   auto named = recipe_;
   named.name = "mine";
