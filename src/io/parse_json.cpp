@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <vector>
 
@@ -21,6 +22,8 @@ constexpr std::size_t kDepth = 100;
 /// so in one pass, but takes quadratic time for an object with many members.
 class Checker : public nlohmann::json_sax<Json> {
  public:
+  explicit Checker(std::string_view text) : text_(text) {}
+
   bool null() override { return true; }
   bool boolean(bool) override { return true; }
   bool number_integer(number_integer_t) override { return true; }
@@ -39,8 +42,14 @@ class Checker : public nlohmann::json_sax<Json> {
     return true;
   }
 
-  bool parse_error(std::size_t, const std::string&, const Json::exception& error) override {
-    throw InputError(message_of(error));
+  /// `end`: number of bytes up to the end of the token that is an error.
+  bool parse_error(std::size_t end, const std::string&, const Json::exception&) override {
+    const auto at = std::min(end == 0 ? 0 : end - 1, text_.size());
+    const auto last = text_.substr(at, 1);
+    throw InputError(
+        fmt::format("expected JSON, found {} at offset {} ({})",
+                    last.empty() ? "the end of the text" : fmt::format("'{}'", printable(last)), at,
+                    line_and_column(text_, at)));
   }
 
  private:
@@ -55,6 +64,7 @@ class Checker : public nlohmann::json_sax<Json> {
     return true;
   }
 
+  std::string_view text_;
   std::vector<std::set<std::string>> keys_;  // of each open object; empty for an array
 };
 
@@ -67,7 +77,8 @@ std::string message_of(const Json::exception& error) {
 }
 
 Json parse_json(std::string_view text) {
-  Checker checker;
+  check_utf8(text);
+  Checker checker(text);
   Json::sax_parse(text, &checker);
   return Json::parse(text);
 }

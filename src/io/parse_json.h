@@ -9,9 +9,9 @@
 
 namespace attend {
 
-/// Parses JSON strictly. Throws InputError if the text is not valid JSON (the message names the
-/// position), if an object has a duplicate key, or if values are nested deeper than 100 levels.
-/// Many parsers accept duplicate keys and silently ignore all but the last.
+/// Parses JSON strictly. Throws InputError if the text is not valid JSON (the message names offset,
+/// line and column), if an object has a duplicate key, or if values are nested deeper than 100
+/// levels. Many parsers accept duplicate keys and silently ignore all but the last.
 ATTEND_API nlohmann::json parse_json(std::string_view text);
 
 /// Returns the message of an exception of nlohmann::json without its name and number, such as

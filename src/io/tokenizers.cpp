@@ -33,7 +33,7 @@ TokenizerKind kind_in(const nlohmann::json& description) {
 
 TokenizerKind read_kind(const std::string& json) {
   try {
-    return kind_in(nlohmann::json::parse(json));
+    return kind_in(parse_json(json));
   } catch (const nlohmann::json::exception& error) {
     throw InputError(fmt::format("not a tokenizer file: {}", message_of(error)));
   }

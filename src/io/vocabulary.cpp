@@ -103,7 +103,7 @@ Vocabulary Vocabulary::of_words(std::string_view text, int64_t max_size) {
 
 Vocabulary Vocabulary::from_json(std::string_view json) {
   try {
-    const auto parsed = nlohmann::json::parse(json);
+    const auto parsed = parse_json(json);
     const auto name = parsed.at("tokenizer").get<std::string>();
     const auto kind = from_string<TokenizerKind>(name);
     if (!kind) {

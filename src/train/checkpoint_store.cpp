@@ -80,7 +80,7 @@ std::string to_json(const TrainerState& state) {
 /// Parses the result of `to_json`. Throws InputError for any other text.
 TrainerState trainer_state_from_json(const std::string& text) {
   try {
-    const auto json = Json::parse(text);
+    const Json json = parse_json(text);
     TrainerState state;
     state.step = json.at("step");
     state.tokens = json.at("tokens");
