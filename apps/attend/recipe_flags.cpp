@@ -268,9 +268,9 @@ void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
   }
   if (flags.has("--val-fraction") && !recipe.data.val_text.empty()) {
     refuse_without_effect("--val-fraction",
-                          fmt::format("beside val_text ({}), which is the validation data",
+                          fmt::format("beside --val-text {}, which is the validation data",
                                       train::paths_text(recipe.data.val_text)),
-                          "remove val_text");
+                          "remove one of them");
   }
   for (const auto& [flag, has_effect, requirement] : kDependencies) {
     if (flags.has(flag) && !has_effect(recipe)) {
@@ -391,6 +391,13 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path,
         fmt::format("{}: found a table; pass --task labelled-lines to predict the labels of its "
                     "texts, or --task text to train on the file as one text",
                     *table));
+  }
+  if (wanted.task.empty() && default_task == "labelled-lines" && !wanted.text.empty() &&
+      table == wanted.text.end()) {
+    throw InputError(
+        fmt::format("{}: found a text, expected a table (.csv, .tsv) as in the task of the run, "
+                    "'{}'; pass --task text to train on the file as one text",
+                    wanted.text.front(), default_task));
   }
   if (wanted.task.empty()) wanted.task = default_task;
   const auto& task = train::find_task(wanted.task);

@@ -1,8 +1,10 @@
 #include "recipe_paths.h"
 
+#include "attend/input_error.h"
 #include "io/utf8.h"
 #include "train/recipe_fields.h"
 
+#include <fmt/format.h>
 #include <glob.h>
 
 #include <filesystem>
@@ -16,6 +18,12 @@ namespace fs = std::filesystem;
 
 std::vector<std::string> files_of(const std::string& pattern) {
   std::error_code missing;
+  if (fs::is_directory(pattern, missing)) {
+    throw InputError(
+        fmt::format("{0}: expected a file, found a directory; for all its texts, pass a pattern in "
+                    "quotes: '{1}'",
+                    pattern, (fs::path(pattern) / "*.txt").string()));
+  }
   if (fs::exists(pattern, missing)) return {pattern};
   glob_t found{};
   glob(pattern.c_str(), 0, nullptr, &found);

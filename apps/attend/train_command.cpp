@@ -262,12 +262,18 @@ int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& run
                     "task '{}', which generates its sequences: pass --max-steps instead",
                     recipe.task));
   }
-  constexpr double kTooMany = 1e16;  // check_recipe throws for this number of steps
+  const auto max_steps = find_field("--epochs", "max_steps").max;
   const auto& training = recipe.training;
   const auto per_step =
       static_cast<double>(training.batch_size * training.gradient_accumulation_steps);
   const double steps = std::ceil(epochs * static_cast<double>(*sequences) / per_step);
-  return static_cast<int64_t>(std::min(steps, kTooMany));
+  if (steps > max_steps) {
+    throw InputError(
+        fmt::format("--epochs {} would be {} steps, expected at most {}: pass fewer "
+                    "epochs",
+                    epochs, steps, max_steps));
+  }
+  return static_cast<int64_t>(steps);
 }
 
 /// Returns the setting of max_steps for --epochs. It must be the last setting of a recipe, since

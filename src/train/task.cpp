@@ -59,9 +59,13 @@ void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
         value_text(field, recipe) == value_text(field, task.defaults)) {
       continue;
     }
-    throw InputError(fmt::format("the task {} does not read data.{}; it reads: {}", task.name,
-                                 field.key,
-                                 read.empty() ? "none" : fmt::format("{}", fmt::join(read, ", "))));
+    std::vector<std::string> flags;
+    for (const auto& each : recipe_fields()) {
+      if (std::find(read.begin(), read.end(), each.key) != read.end()) flags.push_back(each.flag());
+    }
+    throw InputError(fmt::format(
+        "the task {} does not read {} (key data.{}); it reads: {}", task.name, field.flag(),
+        field.key, flags.empty() ? "none" : fmt::format("{}", fmt::join(flags, ", "))));
   }
 }
 

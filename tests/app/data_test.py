@@ -177,6 +177,11 @@ class SeveralFiles(DataTest):
         self.refuses_with(["train", "--set", 'text=["a", 3]', "--print-config"], "--set text")
         self.refuses_with(["train", "--set", 'text=["a]', "--print-config"], "--set text")
 
+    def test_a_directory_suggests_a_pattern(self):
+        for flag in ("--text", "--val-text"):
+            self.refuses_with(["train", "--text", self.text, flag, self.folder, "--print-config"], self.folder,
+                              f"'{self.folder}/*.txt'")
+
     def test_a_name_with_wildcards_is_a_file_if_it_exists(self):
         self.write("part-*.txt", "abcd\n" * 100)
         try:

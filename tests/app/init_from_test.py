@@ -144,6 +144,11 @@ class InitFrom(CommandTest):
             shutil.copy(other / name, mixed / name)
             self.refuses_with(["--init-from", mixed, "--out", self.out], mixed / name)
 
+    def test_a_text_beside_a_classifier(self):
+        run = self.folder / "classifier"
+        self.succeeds("train", "--task", "labelled-lines", "--text", self.table, *TINY, *SHORT, "--out", run)
+        self.refuses_with(["--init-from", run, "--text", self.text, "--out", self.out], self.text, "--task text")
+        self.succeeds("train", "--init-from", run, "--text", self.table, "--print-config")
 
     def test_resume_does_not_need_the_other_run(self):
         source = self.folder / "source"

@@ -61,6 +61,7 @@ class Sentences(MessageTest):
         run = self.folder / "trained"
         self.succeeds("train", "--out", run, *TINY)
         self.refuses_with(["train", "--resume", run], run, "2/2", "--max-steps")
+        self.refuses_with(["train", "--task", "sort", "--text-column", "x"], "sort", "--text-column", "--length")
 
     def test_keys_in_a_file_are_named_without_flags(self):
         recipe = self.write("keys.toml", "[training]\nmax_stepz = 2\n")
