@@ -109,13 +109,17 @@ std::string step_text(const train::Progress& progress, int64_t max_steps) {
 
 std::string evaluation_text(int64_t step, const train::Evaluation& evaluation,
                             const train::Progress& progress, int64_t max_steps) {
-  std::vector<std::string> fields{fmt::format("step {}/{}", step, max_steps),
-                                  fmt::format("train loss {:.4f}", progress.train_loss),
-                                  fmt::format("val loss {:.4f}", evaluation.loss)};
+  // There is no progress before an evaluation that is repeated when a run resumes.
+  const bool has_progress = progress.step > 0;
+  std::vector<std::string> fields{fmt::format("step {}/{}", step, max_steps)};
+  if (has_progress) fields.push_back(fmt::format("train loss {:.4f}", progress.train_loss));
+  fields.push_back(fmt::format("val loss {:.4f}", evaluation.loss));
   if (const auto accuracy = evaluation.accuracy())
     fields.push_back(fmt::format("acc {:.1f}%", *accuracy * 100));
-  fields.push_back(speed_text(progress));
-  if (progress.step > 0) fields.push_back(eta_text(progress));
+  if (has_progress) {
+    fields.push_back(speed_text(progress));
+    fields.push_back(eta_text(progress));
+  }
   if (progress.skipped_steps > 0)
     fields.push_back(fmt::format("skipped {}", progress.skipped_steps));
   return fmt::format("{}", fmt::join(fields, kSeparator));

@@ -105,13 +105,10 @@ class Training {
     // Unknown if the run is resumed.
     const auto neighbors_before = run_.resumed_state().step == 0 ? neighbors() : "";
     print_header();
-    auto result = train_steps();
-    if (result.stop_reason == train::StopReason::stop_requested) {
-      write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",
-                              result.state.step, directory()));
-      throw Interrupted(StopSignal::received());
-    }
+    std::optional<StopSignal> signals(std::in_place);
+    const auto result = train_steps();
     const auto write_report = [&] {
+      signals.reset();  // from here on, a signal ends the process at once
       // The report runs the model with as many threads as training used, or with all available
       // threads if training used more. Training may have used more threads if the run finished on a
       // machine with more cores and was then resumed on this machine.
@@ -119,9 +116,19 @@ class Training {
       report_ = make_report(neighbors_before);
       if (!report_.empty()) replace_file(run_.directory().file(train::RunFiles::report), report_);
     };
-    Activity activity("evaluating the best weights", "batches");
-    return run_.finish(result, write_report,
-                       [&](int64_t done, int64_t count) { activity.show(done, count); });
+    try {
+      if (result.stop_reason == train::StopReason::stop_requested)
+        throw Interrupted(StopSignal::received());
+      Activity activity("evaluating the best weights", "batches");
+      return run_.finish(result, write_report, [&](int64_t done, int64_t count) {
+        if (StopSignal::received() != 0) throw Interrupted(StopSignal::received());
+        activity.show(done, count);
+      });
+    } catch (const Interrupted&) {
+      write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",
+                              result.state.step, directory()));
+      throw;
+    }
   }
 
  private:
@@ -176,8 +183,8 @@ class Training {
       fmt::print("{}", report_line("changed", fmt::format("{}", fmt::join(changed, "; "))));
   }
 
+  /// Trains until the last step or a signal.
   train::TrainResult train_steps() {
-    const StopSignal signals;
     const auto& resumed = run_.resumed_state();
     // A background thread prints the progress, so that a paused terminal does not block training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(

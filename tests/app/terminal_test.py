@@ -19,7 +19,7 @@ import threading
 import time
 import unittest
 
-from attend_command import ATTEND, CommandTest, command
+from attend_command import ATTEND, CommandTest, command, expect_names
 from pseudo_terminal import open_pseudo_terminal
 
 SHOW = os.environ["SHOW_PROGRESS"]
@@ -218,7 +218,8 @@ class LongSteps(CommandTest):
 
     def shows(self, *arguments, counts="", between=lambda process: None):
         """Expects a line with a duration of at least 2 seconds on a terminal, then ends the command with a signal.
-        Calls `between` again and again until then."""
+        Calls `between` again and again until then. Returns the match, and what the command printed after the
+        signal."""
         ours, theirs = open_pseudo_terminal()
         self.addCleanup(os.close, ours)
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
@@ -235,16 +236,25 @@ class LongSteps(CommandTest):
         process.send_signal(signal.SIGTERM)
         self.assertIn(process.wait(timeout=60), (-signal.SIGTERM, 128 + signal.SIGTERM))
         self.assertGreaterEqual(int(found.group(1)), 2)
-        return found
+        rest = ""
+        while select.select([ours], [], [], 0)[0]:
+            try:
+                rest += os.read(ours, 4096).decode()
+            except OSError:  # the other side of the terminal is closed
+                break
+        return found, rest
 
     def test_evaluation(self):
-        found = self.shows("eval", self.run_directory, self.long, counts=r", (\d+)/(\d+) batches")
+        found, _ = self.shows("eval", self.run_directory, self.long, counts=r", (\d+)/(\d+) batches")
         windows = -(-(self.long.stat().st_size - 1) // 8)
         self.assertIn(int(found.group(3)), (windows // 64, windows // 64 + 1, windows // 64 + 2))
 
     def test_evaluation_of_the_best_weights(self):
-        self.shows("train", "--text", self.long, "--out", self.folder / "long", *self.model, "--eval-batches", 1,
-                   counts=r", \d+/\d+ batches")
+        run = self.folder / "long"
+        _, rest = self.shows("train", "--text", self.long, "--out", run, *self.model, "--eval-batches", 1,
+                             counts=r", \d+/\d+ batches")
+        expect_names(self, rest, f"--resume {run}")
+        self.assertFalse((run / "summary.json").exists())
 
     def test_training_of_a_tokenizer(self):
         words = "".join(f"{i * 7919 % 1000003:x}{i * 104729 % 999983:x}\n" for i in range(400000))
@@ -271,6 +281,11 @@ class WithoutATerminal(unittest.TestCase):
         self.assertEqual(len(evaluations), 3)
         self.assertNotRegex(result.stderr, r"[\x00-\x09\x0b-\x1f]")
         self.assertTrue(evaluations[0].endswith(" | best"))
+
+    def test_an_evaluation_that_is_repeated_has_no_speed(self):
+        line = without_terminal(SHOW, 400, "evaluation 40 1.5").stderr
+        expect_names(self, line, "40/400", "1.5000")
+        self.assertNotRegex(line, "tok/s|train loss|eta")
 
     def test_a_line_every_30_seconds(self):
         reports = [f"progress {second} {second} 1" for second in range(1, 101)]
