@@ -10,8 +10,10 @@
 
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace attend::train {
@@ -23,6 +25,15 @@ std::string content_of(int descriptor) {
   return {text.data(), static_cast<std::size_t>(length > 0 ? length : 0)};
 }
 
+/// Locks a file if no other process has the lock for longer than the moment in which `is_locked`
+/// has it.
+bool lock(int descriptor) {
+  constexpr std::chrono::milliseconds kMoment{20};
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
+  std::this_thread::sleep_for(kMoment);
+  return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+}
+
 }  // namespace
 
 RunLock::RunLock(std::filesystem::path directory)
@@ -32,7 +43,7 @@ RunLock::RunLock(std::filesystem::path directory)
     throw InputError(
         fmt::format("{} cannot be written: {}", directory_.string(), std::strerror(errno)));
   }
-  if (::flock(descriptor_, LOCK_EX | LOCK_NB) != 0) {
+  if (!lock(descriptor_)) {
     const auto holder = content_of(descriptor_);
     ::close(descriptor_);
     throw InputError(
@@ -67,6 +78,15 @@ void RunLock::check_in_place(const std::string& lost) const {
       "{}: the run directory was removed, moved or replaced during training, so {} cannot be "
       "saved; if it was moved, resume the run from its new path",
       directory_.string(), lost));
+}
+
+bool is_locked(const std::filesystem::path& directory) {
+  const int descriptor = ::open((directory / RunLock::kFile).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  // A shared lock, so that two processes that ask at the same time do not see each other.
+  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return locked;
 }
 
 }  // namespace attend::train

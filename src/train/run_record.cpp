@@ -113,19 +113,30 @@ void compare(const std::string& what, const std::string& run, const std::string&
     differences.push_back(fmt::format("{}: '{}' in the run, now '{}'", what, run, now));
 }
 
+/// Returns the value of `key`; empty if there is none.
+std::string find(const std::map<std::string, std::string>& values, const std::string& key) {
+  const auto found = values.find(key);
+  return found == values.end() ? std::string() : found->second;
+}
+
 }  // namespace
+
+std::vector<std::string> differing_keys(const std::map<std::string, std::string>& one,
+                                        const std::map<std::string, std::string>& other) {
+  std::map<std::string, std::string> all = one;
+  all.insert(other.begin(), other.end());
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : all) {
+    if (find(one, key) != find(other, key)) keys.push_back(key);
+  }
+  return keys;
+}
 
 std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
                                         const std::map<std::string, std::string>& now) {
   std::vector<std::string> differences;
-  const auto find = [](const auto& values, const std::string& key) {
-    const auto found = values.find(key);
-    return found == values.end() ? std::string() : found->second;
-  };
-  for (const auto& [key, value] : now) compare(key, find(run, key), value, differences);
-  for (const auto& [key, value] : run) {
-    if (!now.contains(key)) compare(key, value, "", differences);
-  }
+  for (const auto& key : differing_keys(run, now))
+    compare(key, find(run, key), find(now, key), differences);
   return differences;
 }
 

@@ -127,6 +127,11 @@ ATTEND_API void throw_if_different(const std::filesystem::path& directory,
 ATTEND_API void check_values(const std::filesystem::path& directory,
                              const std::map<std::string, std::string>& fixed);
 
+/// Returns the keys whose values differ, in alphabetical order. A value that one of them does not
+/// have is compared as an empty string.
+ATTEND_API std::vector<std::string> differing_keys(const std::map<std::string, std::string>& one,
+                                                   const std::map<std::string, std::string>& other);
+
 /// Returns a line for each value that differs between the resumed run (`run`) and the current
 /// configuration (`now`). A value that one of them does not have is compared as an empty string.
 ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);

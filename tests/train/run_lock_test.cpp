@@ -35,6 +35,19 @@ int can_lock(const std::filesystem::path& directory) {
   }
 }
 
+TEST(RunLock, IsLockedByThisOrAnotherProcess) {
+  const TemporaryDirectory directory;
+  EXPECT_FALSE(is_locked(directory.path()));
+  EXPECT_FALSE(std::filesystem::exists(directory / RunLock::kFile));
+  {
+    const RunLock lock(directory.path());
+    EXPECT_TRUE(is_locked(directory.path()));
+    EXPECT_EQ(in_another_process([&] { return is_locked(directory.path()) ? 1 : 0; }), 1);
+  }
+  EXPECT_FALSE(is_locked(directory.path()));
+  EXPECT_EQ(in_another_process([&] { return can_lock(directory.path()); }), 1);
+}
+
 TEST(RunLock, IsExclusive) {
   const TemporaryDirectory directory;
   {

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "attend/api.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace attend::train {
+
+/// A loss after a step.
+struct LossPoint {
+  int64_t step = 0;
+  double loss = 0.0;
+};
+
+/// The losses in a file that `MetricsLog` has written, in the order of the file.
+struct LossCurves {
+  std::vector<LossPoint> train;        ///< losses of training steps
+  std::vector<LossPoint> val;          ///< validation losses
+  int64_t steps = 0;                   ///< last step
+  std::optional<double> seconds = {};  ///< wall time until the last progress report
+
+  /// Returns the validation losses if there are at least `count`, otherwise the losses of training
+  /// steps.
+  const std::vector<LossPoint>& val_or_train(std::size_t count) const {
+    return val.size() >= count ? val : train;
+  }
+};
+
+/// Reads the losses from metrics.jsonl; there are none if the file is missing. Leaves out lines
+/// that are incomplete, which a killed process leaves, and losses that are not finite. Throws
+/// InputError if the file cannot be read.
+ATTEND_API LossCurves read_loss_curves(const std::filesystem::path& metrics);
+
+}  // namespace attend::train
