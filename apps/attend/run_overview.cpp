@@ -1,0 +1,162 @@
+#include "run_overview.h"
+
+#include "attend/input_error.h"
+#include "attend/io/safetensors_header.h"
+#include "attend/train/run_directory.h"
+#include "error_message.h"
+#include "train/loss_curves.h"
+#include "train/recipe_fields.h"
+#include "train/run_lock.h"
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+namespace attend::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+bool is_run(const fs::path& directory) {
+  std::error_code error;  // such as a directory that must not be read
+  return fs::is_regular_file(directory / train::RunFiles::recipe, error);
+}
+
+void add_runs(const fs::path& directory, std::vector<fs::path>& runs) {
+  if (is_run(directory)) {
+    runs.push_back(directory);
+    return;
+  }
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(directory, error)) {
+    const bool is_hidden = entry.path().filename().native().starts_with('.');
+    if (is_hidden || !entry.is_directory(error)) continue;
+    if (!entry.is_symlink(error) || is_run(entry.path())) add_runs(entry.path(), runs);
+  }
+}
+
+/// Returns the number of elements of the best weights, which are the parameters, since the models
+/// of this library have no buffers. Throws InputError if the file is damaged or of another run.
+int64_t count_parameters(const fs::path& weights, const std::string& run_id) {
+  const auto header = read_safetensors_header(weights);
+  const auto found = header.metadata.find(train::kRunId);
+  train::check_run_id(weights, found == header.metadata.end() ? "" : found->second, run_id);
+  int64_t count = 0;
+  for (const auto& entry : header.entries) {
+    count += std::accumulate(entry.shape.begin(), entry.shape.end(), int64_t{1},
+                             std::multiplies<int64_t>());
+  }
+  return count;
+}
+
+void read_recipe(const train::RunDirectory& directory, RunOverview& run) {
+  run.record = train::read_record(directory.file(train::RunFiles::data));
+  run.values = run.record.fixed;
+  run.is_custom = train::is_custom_kind(run.record.fixed);
+  if (run.is_custom) {
+    run.recipe.training = directory.custom_config().training;
+  } else {
+    run.recipe = directory.recipe();
+  }
+  for (const auto& field : train::recipe_fields()) {
+    const bool is_training = std::string_view(field.section) == "training";
+    if (is_training || (field.is_paths() && !run.is_custom))
+      run.values[field.key] = train::value_text(field, run.recipe);
+  }
+}
+
+std::optional<double> number(const ordered_json& summary, const char* key) {
+  const auto found = summary.find(key);
+  if (found == summary.end() || found->is_null()) return std::nullopt;  // NaN is written as null
+  return found->get<double>();
+}
+
+void add_summary(const ordered_json& summary, RunOverview& run) {
+  run.parameters = summary.at("parameters");
+  run.steps = summary.at("steps");
+  run.train_loss = number(summary, "train_loss");
+  run.val_loss = number(summary, "val_loss");
+  run.val_accuracy = number(summary, "val_accuracy");
+  run.seconds = number(summary, "seconds");
+  run.tokens_per_second = number(summary, "tokens_per_second");
+}
+
+void add_losses(const train::LossCurves& curves, RunOverview& run) {
+  run.steps = curves.steps;
+  run.seconds = curves.seconds;
+  if (!curves.train.empty()) run.train_loss = curves.train.back().loss;
+  const auto best = std::min_element(curves.val.begin(), curves.val.end(),
+                                     [](const auto& a, const auto& b) { return a.loss < b.loss; });
+  if (best != curves.val.end()) run.val_loss = best->loss;
+}
+
+void read_files(RunOverview& run) {
+  const auto directory = train::RunDirectory::open(run.directory);
+  read_recipe(directory, run);
+  const auto summary = train::read_summary(run.directory);
+  const auto weights = directory.file(train::RunFiles::model);
+  const bool is_locked = train::is_locked(run.directory);
+  run.state = is_locked           ? RunState::training
+              : summary.is_null() ? RunState::unfinished
+                                  : RunState::finished;
+  const bool finished = run.state == RunState::finished;
+  if (finished || fs::exists(weights)) {
+    const auto parameters = count_parameters(weights, run.record.run_id);
+    if (!run.is_custom) run.parameters = parameters;
+  }
+  if (finished) {
+    add_summary(summary, run);
+  } else {
+    add_losses(train::read_loss_curves(directory.file(train::RunFiles::metrics)), run);
+  }
+}
+
+}  // namespace
+
+std::vector<fs::path> find_runs(const fs::path& directory) {
+  std::vector<fs::path> runs;
+  add_runs(directory, runs);
+  std::sort(runs.begin(), runs.end());
+  return runs;
+}
+
+RunOverview read_overview(const fs::path& directory, const fs::path& parent) {
+  const auto below = directory.lexically_normal().lexically_relative(parent.lexically_normal());
+  RunOverview run{.directory = directory,
+                  .name = below == "." ? directory.lexically_normal().string() : below.string()};
+  try {
+    read_files(run);
+  } catch (const std::exception& error) {
+    run.state = RunState::damaged;
+    run.error = error_text(error);
+  }
+  return run;
+}
+
+ordered_json to_json(const RunOverview& run) {
+  ordered_json json{{"run", run.name},
+                    {"path", run.directory.string()},
+                    {"state", std::string(to_string(run.state))}};
+  const auto set = [&](const char* key, const auto& value) {
+    if (value) json[key] = *value;
+  };
+  if (!run.error.empty()) json["error"] = run.error;
+  if (!run.record.run_id.empty()) {
+    json[train::kRunId] = run.record.run_id;
+    json["created"] = run.record.provenance.created;
+  }
+  if (run.state == RunState::damaged) return json;
+  if (!run.is_custom) json["task"] = run.recipe.task;
+  set("parameters", run.parameters);
+  json["steps"] = run.steps;
+  json["max_steps"] = run.recipe.training.max_steps;
+  set("train_loss", run.train_loss);
+  set("val_loss", run.val_loss);
+  set("val_accuracy", run.val_accuracy);
+  set("seconds", run.seconds);
+  set("tokens_per_second", run.tokens_per_second);
+  return json;
+}
+
+}  // namespace attend::app
