@@ -15,6 +15,7 @@ void add_models_command(CLI::App& app);
 void add_tasks_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);
 void add_runs_command(CLI::App& app);
+void add_compare_command(CLI::App& app);
 void add_explain_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 

@@ -99,6 +99,7 @@ int main(int argc, char** argv) {
   attend::app::add_models_command(app);
   attend::app::add_inspect_command(app);
   attend::app::add_runs_command(app);
+  attend::app::add_compare_command(app);
   attend::app::add_explain_command(app);
   attend::app::add_completion_command(app);
 

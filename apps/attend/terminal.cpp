@@ -1,12 +1,14 @@
 #include "terminal.h"
 
 #include <fcntl.h>
+#include <langinfo.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <charconv>
+#include <clocale>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -85,6 +87,24 @@ int terminal_width(int stream) {
 
 bool colors_enabled() {
   return environment("NO_COLOR").empty();
+}
+
+bool output_has_colors() {
+  return output_is_terminal() && colors_enabled();
+}
+
+bool output_has_256_colors() {
+  const bool has_256_colors = environment("TERM").find("256") != std::string_view::npos ||
+                              !environment("COLORTERM").empty();
+  return output_has_colors() && has_256_colors;
+}
+
+bool locale_is_utf8() {
+  const auto locale = ::newlocale(LC_CTYPE_MASK, "", nullptr);
+  if (locale == nullptr) return false;  // such as a locale that is not installed
+  const bool utf8 = std::string_view(::nl_langinfo_l(CODESET, locale)) == "UTF-8";
+  ::freelocale(locale);
+  return utf8;
 }
 
 }  // namespace attend::app

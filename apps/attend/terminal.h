@@ -50,4 +50,15 @@ int terminal_width(int stream);
 /// Returns true if the environment variable NO_COLOR is unset or empty; see no-color.org.
 bool colors_enabled();
 
+/// Returns true if text on standard output may have the 16 colors of a terminal: it is a terminal
+/// that can rewrite a line, and `colors_enabled`.
+bool output_has_colors();
+
+/// Returns true if `output_has_colors`, and TERM or COLORTERM says that the terminal has 256
+/// colors.
+bool output_has_256_colors();
+
+/// Returns true if the character encoding of the locale (LC_ALL, LC_CTYPE or LANG) is UTF-8.
+bool locale_is_utf8();
+
 }  // namespace attend::app

@@ -38,8 +38,10 @@ std::string specifications_of(const CLI::Option& option, int& position) {
   const auto value = option.get_items_expected_max() > 0
                          ? fmt::format(":{}:{}", escaped(type), action_of(option))
                          : std::string();
-  if (option.get_positional())
-    return fmt::format(" \\\n    {}", zsh_quoted(fmt::format("{}{}", position++, value)));
+  if (option.get_positional()) {
+    const auto place = option.get_items_expected_max() > 1 ? "*" : std::to_string(position++);
+    return fmt::format(" \\\n    {}", zsh_quoted(place + value));
+  }
   std::string text;
   for (const auto& flag : flags_of(option)) {
     // --flag=value is an alternative to --flag value; a repeated flag has a *.

@@ -102,6 +102,8 @@ class Completion(CommandTest):
         self.assertEqual(sorted(self.complete("attend train --text runs/")),
                          ["runs/my run", "runs/recipe.toml"])
         self.assertEqual(self.complete("attend eval --json run"), ["runs"])
+        self.assertEqual(self.complete("attend compare runs ru"), ["runs"])
+        self.assertEqual(self.complete("attend runs ru"), ["runs"])
 
     def test_completes_names_of_recipes(self):
         names = {path.stem for path in (ROOT / "models").glob("*.toml")}
@@ -197,7 +199,8 @@ class Zsh(CommandTest):
                                ("attend train --norm r", "attend train --norm rms"),
                                ("attend train --norm=r", "attend train --norm=rms"),
                                ("attend train addi", "attend train addition"),
-                               ("attend eval ru", "attend eval runs")):
+                               ("attend eval ru", "attend eval runs"),
+                               ("attend compare runs ru", "attend compare runs runs")):
             self.assertEqual(self.complete(line), expected)
 
 
