@@ -8,13 +8,18 @@
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
+#include "loss_chart.h"
 #include "number_text.h"
 #include "overrides.h"
+#include "terminal.h"
+#include "train/loss_curves.h"
 #include "train/recipe_fields.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 #include <sstream>
@@ -152,6 +157,15 @@ void add_summary(const fs::path& directory, InspectReport& report) {
   }
 }
 
+/// Adds the course of the loss from metrics.jsonl.
+void add_losses(const fs::path& metrics, InspectReport& report) {
+  const auto label = report_line("", "").size() - 1;
+  const auto width = static_cast<std::size_t>(terminal_width(STDOUT_FILENO));
+  const auto line =
+      loss_line(train::read_loss_curves(metrics), width - std::min(width, label), locale_is_utf8());
+  if (!line.empty()) report.header += report_line("losses", line);
+}
+
 /// Adds the names, shapes and dtypes of the tensors of a custom module.
 void add_tensors(const fs::path& directory, train::Weights weights, InspectReport& report) {
   train::RunDirectory::open(directory).state_dict(weights);  // throws if the file is damaged
@@ -240,6 +254,7 @@ InspectReport inspect_run(const fs::path& directory) {
     add_checkpoint_step(state.step, report);
     if (!finished) add_best(state, report);
   }
+  add_losses(run.file(train::RunFiles::metrics), report);
   const auto weights = finished ? train::Weights::best : available_weights(directory);
   report.has_tensors = weights.has_value();
   if (weights) {

@@ -13,6 +13,7 @@
 #include "interrupted.h"
 #include "io/files.h"
 #include "io/utf8.h"
+#include "loss_chart.h"
 #include "no_effect.h"
 #include "number_option.h"
 #include "number_text.h"
@@ -24,11 +25,13 @@
 #include "stop_signal.h"
 #include "sweep.h"
 #include "terminal.h"
+#include "train/loss_curves.h"
 #include "train/run_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/utils.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -204,6 +207,7 @@ class Training {
     fmt::print("\nbest val loss  {:.4f} (step {}, {})\n", best.loss, state.best_step,
                targets_text(best, run_.model()));
     if (best.accuracy()) fmt::print("accuracy       {}\n", accuracy_text(best.exact_match));
+    print_losses();
     if (result.stop_reason == train::StopReason::patience) {
       fmt::print("early stop     step {}, after {} evaluations without improvement (patience)\n",
                  state.step, run_.recipe().training.patience);
@@ -222,6 +226,14 @@ class Training {
       fmt::print("  attend generate {} --prompt TEXT\n", directory());
     }
     fmt::print("  attend export {} -o model.pt\n", directory());
+  }
+
+  void print_losses() {
+    constexpr std::string_view kLabel = "losses         ";
+    const auto curves = train::read_loss_curves(run_.directory().file(train::RunFiles::metrics));
+    const auto width = static_cast<std::size_t>(terminal_width(STDOUT_FILENO));
+    const auto line = loss_line(curves, width - std::min(width, kLabel.size()), locale_is_utf8());
+    if (!line.empty()) fmt::print("{}{}\n", kLabel, line);
   }
 
   std::string neighbors() { return nearest_neighbors(run_.model(), run_.task()); }

@@ -5,10 +5,12 @@ show_progress.cpp, which prints given reports; requires only Python 3.
 """
 
 import fcntl
+import json
 import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -30,7 +32,7 @@ REPORTS = ["progress 40 30 2.5", "evaluation 40 2.25", "progress 80 60 2.0", "ev
 
 def environment(changes):
     clean = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "COLUMNS")}
-    return {**clean, "TERM": "xterm", **changes}
+    return {**clean, "TERM": "xterm", "PAGER": "", **changes}
 
 
 def on_terminal(*command, columns=120, before_reading=lambda: None, **changes):
@@ -56,6 +58,14 @@ def on_terminal(*command, columns=120, before_reading=lambda: None, **changes):
     os.close(theirs)
     os.close(ours)
     return shown.removesuffix(END).decode().replace("\r\n", "\n"), process.wait()
+
+
+def output_on_terminal(*arguments, columns=120, **changes):
+    """Returns what attend prints to standard output, which is a terminal."""
+    shown, status = on_terminal("sh", "-c", 'exec 3>&1 1>&2 2>&3; exec "$@"', "sh", *command(*arguments),
+                                columns=columns, **changes)
+    assert status == 0, shown
+    return shown
 
 
 def without_terminal(*command, **changes):
@@ -272,6 +282,71 @@ class LongSteps(CommandTest):
             time.sleep(0.01)
 
         self.shows("export", self.run_directory, "-o", self.folder / "model.pt", between=stop_for_a_while)
+
+
+class Losses(CommandTest):
+    """The losses as a row of bars at the end of attend train and in attend inspect."""
+
+    UTF8, ASCII = "▁▂▃▄▅▆▇█", "_.-=+*%#"
+    STEPS = ["--embed-dim", 8, "--max-steps", 40, "--log-every", 1]
+    TINY = [*STEPS, "--num-layers", 0]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.run_directory = cls.folder / "run"
+        cls.trained = cls().succeeds("train", *cls.TINY, "--eval-every", 5, "--out", cls.run_directory,
+                                     environment={"LC_ALL": "C.UTF-8"}).stdout
+
+    def bars(self, text, characters=UTF8):
+        """Returns the bars in a text, and the numbers after them."""
+        found = re.search(rf"losses +([{re.escape(characters)}]+) (\w+) loss ([\d.]+) to ([\d.]+)", text)
+        return found and found.groups()
+
+    def inspect(self, run, **environment):
+        return self.succeeds("inspect", run, environment={"LC_ALL": "C.UTF-8", **environment}).stdout
+
+    def losses(self, key):
+        lines = map(json.loads, (self.run_directory / "metrics.jsonl").read_text().splitlines())
+        return [line[key] for line in lines if key in line]
+
+    def edited(self, keep):
+        """Returns a copy of the run with only those lines of the log for which `keep` is true."""
+        copy = self.folder / self._testMethodName
+        shutil.copytree(self.run_directory, copy)
+        lines = (copy / "metrics.jsonl").read_text().splitlines()
+        (copy / "metrics.jsonl").write_text("".join(line + "\n" for line in lines if keep(json.loads(line))))
+        return copy
+
+    def test_a_bar_for_each_validation_loss(self):
+        losses = self.losses("val_loss")
+        levels = [round((loss - min(losses)) / (max(losses) - min(losses)) * 7) for loss in losses]
+        expected = ("".join(self.UTF8[level] for level in levels), "val", f"{losses[0]:.4f}", f"{losses[-1]:.4f}")
+        self.assertEqual(len(losses), 8)
+        self.assertEqual(self.bars(self.trained), expected)
+        self.assertEqual(self.bars(self.inspect(self.run_directory)), expected)
+
+    def test_ascii_without_utf8(self):
+        for locale in ("C", "POSIX"):
+            bars = self.bars(self.inspect(self.run_directory, LC_ALL=locale), self.ASCII)[0]
+            self.assertEqual([self.ASCII.index(bar) for bar in bars],
+                             [self.UTF8.index(bar) for bar in self.bars(self.trained)[0]])
+
+    def test_training_losses_without_evaluations(self):
+        run = self.edited(lambda line: "train_loss" in line)
+        bars, kind, first, last = self.bars(self.inspect(run))
+        losses = self.losses("train_loss")
+        self.assertEqual((kind, first, last), ("train", f"{losses[0]:.4f}", f"{losses[-1]:.4f}"))
+        self.assertEqual(len(bars), 24)
+
+    def test_fewer_than_3_losses_have_no_bars(self):
+        self.assertIsNone(self.bars(self.inspect(self.edited(lambda line: line["step"] in (10, 20) and "lr" in line))))
+
+    def test_fits_a_narrow_terminal(self):
+        for columns in (40, 60, 80):
+            line = next(line for line in self.inspect(self.run_directory, COLUMNS=str(columns)).splitlines()
+                        if line.startswith("losses"))
+            self.assertLessEqual(len(line), columns)
 
 
 class WithoutATerminal(unittest.TestCase):
