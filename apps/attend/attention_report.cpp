@@ -2,6 +2,7 @@
 
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/attention_recorder.h"
+#include "heat_color.h"
 
 #include <fmt/format.h>
 #include <torch/nn/functional/normalization.h>
@@ -38,7 +39,8 @@ std::string nearest_neighbors(train::Model& model, const train::Task& task) {
   return text;
 }
 
-std::string last_token_attention(train::Model& any_model, const train::Task& task) {
+std::vector<LastTokenAttention> last_token_attention(train::Model& any_model,
+                                                     const train::Task& task) {
   if (task.probe_texts().empty()) return {};
   auto& model = train::model_as<LanguageModel>(any_model, "the attention report");
   if (model->config.stack.num_layers == 0) return {};
@@ -46,18 +48,32 @@ std::string last_token_attention(train::Model& any_model, const train::Task& tas
   const torch::NoGradGuard no_grad;
   const auto& tokenizer = task.tokenizer();
   const auto device = model->embedding->token->weight.device();
-  std::string text;
+  std::vector<LastTokenAttention> attention;
   for (const auto& probe : task.probe_texts()) {
     const auto ids = tokenizer.encode(probe);
     AttentionRecorder recorder;
     const auto logits = model(torch::tensor(ids, torch::kLong).to(device));  // (T, V)
     const auto weights = recorder.weights().back().mean(0)[-1].cpu();        // (H, T, T) -> (T)
-    text +=
-        fmt::format("  {} -> {}\n", probe, tokenizer.token(logits[-1].argmax().item<int64_t>()));
+    attention.push_back(
+        {.text = probe, .prediction = tokenizer.token(logits[-1].argmax().item<int64_t>())});
     for (std::size_t i = 0; i < ids.size(); ++i) {
-      const double weight = weights[static_cast<int64_t>(i)].item<double>();
-      text += fmt::format("    {:<10} {:.2f} {}\n", tokenizer.token(ids[i]), weight,
-                          std::string(static_cast<std::size_t>(weight * kBarWidth + 0.5), '#'));
+      attention.back().tokens.push_back(tokenizer.token(ids[i]));
+      attention.back().weights.push_back(weights[static_cast<int64_t>(i)].item<double>());
+    }
+  }
+  return attention;
+}
+
+std::string attention_text(const std::vector<LastTokenAttention>& attention, bool colors) {
+  std::string text;
+  for (const auto& [probe, prediction, tokens, weights] : attention) {
+    text += fmt::format("  {} -> {}\n", probe, prediction);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const auto number = fmt::format("{:.2f}", weights[i]);
+      const auto bar = std::string(static_cast<std::size_t>(weights[i] * kBarWidth + 0.5), '#');
+      text +=
+          fmt::format("    {:<10} {}\n", tokens[i],
+                      colors ? on_heat_color(" " + number + " ", weights[i]) : number + " " + bar);
     }
   }
   return text;

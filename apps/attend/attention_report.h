@@ -4,6 +4,7 @@
 #include "attend/train/task.h"
 
 #include <string>
+#include <vector>
 
 namespace attend::app {
 
@@ -12,9 +13,20 @@ namespace attend::app {
 /// Returns an empty string if the task has no probe words.
 std::string nearest_neighbors(train::Model& model, const train::Task& task);
 
-/// Returns, for each text of `Task::probe_texts`, the predicted next token and the attention
-/// weights of the text's last token in the last layer, averaged over the heads. Returns an empty
-/// string if the task has no probe texts or the model has no layers.
-std::string last_token_attention(train::Model& model, const train::Task& task);
+/// Attention weights of the last token of a text.
+struct LastTokenAttention {
+  std::string text;
+  std::string prediction;  ///< predicted next token
+  std::vector<std::string> tokens = {};
+  std::vector<double> weights = {};  ///< for each token, in the last layer, averaged over the heads
+};
+
+/// Returns the attention weights for each text of `Task::probe_texts`. Returns no weights if the
+/// task has no probe texts or the model has no layers.
+std::vector<LastTokenAttention> last_token_attention(train::Model& model, const train::Task& task);
+
+/// Formats attention weights: a line for each text, and for each token a line with its weight and a
+/// bar. With `colors`, the weights are shown on a background of 256 colors instead.
+std::string attention_text(const std::vector<LastTokenAttention>& attention, bool colors);
 
 }  // namespace attend::app

@@ -88,7 +88,8 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
     return;
   }
   const auto width = static_cast<std::size_t>(std::max(40, terminal_width(STDOUT_FILENO)));
-  const bool colors = output_is_terminal() && colors_enabled();
+  const ExplanationColors colors{.highlight = output_has_colors(),
+                                 .heat_map = output_has_256_colors()};
   if (all) fmt::print("{}\n\n", explanation.title);
   for (auto i = first; i < last; ++i)
     fmt::print("{}{}", step_text(explanation, i, width, colors), i + 1 < last ? "\n" : "");

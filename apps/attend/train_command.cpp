@@ -99,7 +99,8 @@ class Training {
   /// Interrupted if a signal stopped the run before its last step.
   void run() {
     const auto result = train();
-    if (!report_.empty()) fmt::print("\n{}", report_);
+    if (const auto text = report_text(output_has_256_colors()); !text.empty())
+      fmt::print("\n{}", text);
     print_summary(result);
   }
 
@@ -117,7 +118,8 @@ class Training {
       // machine with more cores and was then resumed on this machine.
       train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
       report_ = make_report(neighbors_before);
-      if (!report_.empty()) replace_file(run_.directory().file(train::RunFiles::report), report_);
+      if (const auto text = report_text(/*colors=*/false); !text.empty())
+        replace_file(run_.directory().file(train::RunFiles::report), text);
     };
     try {
       if (result.stop_reason == train::StopReason::stop_requested)
@@ -238,35 +240,47 @@ class Training {
 
   std::string neighbors() { return nearest_neighbors(run_.model(), run_.task()); }
 
-  /// Returns the nearest neighbors of embeddings, attention weights and samples as text.
-  std::string make_report(const std::string& neighbors_before) {
-    std::vector<std::string> parts;
+  /// What the trained model does.
+  struct Report {
+    std::string neighbors;  ///< nearest neighbors of embeddings
+    std::vector<LastTokenAttention> attention;
+    std::string samples;
+  };
+
+  Report make_report(const std::string& neighbors_before) {
+    Report report;
     if (const auto after = neighbors(); !after.empty()) {
       const auto before =
           neighbors_before.empty()
               ? ""
               : fmt::format(" before training:\n{}after training", neighbors_before);
-      parts.push_back(
-          fmt::format("Nearest token embeddings (cosine similarity){}:\n{}", before, after));
+      report.neighbors =
+          fmt::format("Nearest token embeddings (cosine similarity){}:\n{}", before, after);
     }
-    if (const auto attention = last_token_attention(run_.model(), run_.task());
-        !attention.empty()) {
+    report.attention = last_token_attention(run_.model(), run_.task());
+    report.samples = sample_report(run_.model(), run_.task(), run_.recipe().training.seed);
+    return report;
+  }
+
+  /// Returns the report as text. With `colors`, attention weights are shown on a background of 256
+  /// colors.
+  std::string report_text(bool colors) const {
+    std::vector<std::string> parts;
+    if (!report_.neighbors.empty()) parts.push_back(report_.neighbors);
+    if (!report_.attention.empty()) {
       parts.push_back(
           "Attention weights of the last token (last layer, mean over heads). The vectors of the "
           "last\nlayer contain what earlier layers have read: a large weight of a token such as "
           "'.' can\nstand for words before it.\n" +
-          attention);
+          attention_text(report_.attention, colors));
     }
-    if (auto samples = sample_report(run_.model(), run_.task(), run_.recipe().training.seed);
-        !samples.empty()) {
-      parts.push_back(std::move(samples));
-    }
+    if (!report_.samples.empty()) parts.push_back(report_.samples);
     return fmt::format("{}", fmt::join(parts, "\n"));
   }
 
   train::RecipeRun run_;
   double epochs_;
-  std::string report_;
+  Report report_;
 };
 
 /// Returns the number of steps in which `epochs` epochs are trained, rounded up. `run`: the run

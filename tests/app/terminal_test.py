@@ -349,6 +349,66 @@ class Losses(CommandTest):
             self.assertLessEqual(len(line), columns)
 
 
+class Colors(CommandTest):
+    """Colors on standard output."""
+
+    HEAT = re.compile(r"\x1b\[(?:1;)?38;5;16;48;5;(\d+)m *([\d.-]+) *\x1b\[0m")
+    RAMP = ["231", "230", "229", "222", "215", "208", "202"]
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.runs = cls.folder / "runs"
+        cls().succeeds("train", *Losses.TINY, "--eval-every", 5, "--sweep", "lr=0.001,0.01", "--out", cls.runs)
+
+    def test_scores_and_weights_of_attend_explain(self):
+        for step, name in ((5, "S"), (7, "A")):
+            values = next(matrix["values"] for matrix in json.loads(
+                self.succeeds("explain", "sky", "--step", step, "--json").stdout)["steps"][0]["matrices"]
+                if matrix["name"] == name)
+            numbers = [number for row in values for number in row]
+            shown = output_on_terminal("explain", "sky", "--step", step, TERM="xterm-256color")
+            found = self.HEAT.findall(shown)
+            expected = [(self.RAMP[round((number - min(numbers)) / (max(numbers) - min(numbers)) * 6)],
+                         f"{number:.4f}") for number in numbers]
+            self.assertEqual(found, expected)
+
+    def test_no_heat_map_without_256_colors(self):
+        for changes in ({"TERM": "xterm"}, {"TERM": "xterm-256color", "NO_COLOR": "1"}, {"TERM": "dumb"}):
+            shown = output_on_terminal("explain", "sky", "--step", 5, COLORTERM="", **changes)
+            self.assertNotIn("48;5;", shown)
+            self.assertEqual("\x1b[" in shown, changes == {"TERM": "xterm"})
+        plain = self.succeeds("explain", "sky", "--step", 5, environment={"TERM": "xterm-256color"}).stdout
+        self.assertNotIn("\x1b", plain)
+
+    def test_the_followed_token_has_a_color_in_each_step(self):
+        for step in range(1, 9):
+            shown = output_on_terminal("explain", "sky", "--step", step, "--token", "blue", COLORTERM="")
+            self.assertRegex(shown, r"\x1b\[1;36mblue *\x1b\[0m", step)
+
+    def test_the_attention_in_the_report_of_attend_train(self):
+        run = self.folder / "report"
+        shown = output_on_terminal("train", *Losses.STEPS, "--num-layers", 1, "--num-heads", 1, "--out", run,
+                                   TERM="xterm-256color")
+        report = (run / "report.txt").read_text()
+        weights = re.findall(r"^    \S+ +(\d\.\d\d)(?: #*)?$", report, re.MULTILINE)
+        self.assertGreater(len(weights), 5)
+        found = self.HEAT.findall(shown)
+        self.assertEqual([number for _, number in found], weights)
+        for color, number in found:
+            self.assertLessEqual(abs(self.RAMP.index(color) / 6 - float(number)), 1 / 12 + 0.01)
+        self.assertNotIn("\x1b", report)
+
+    def test_the_curves_of_attend_compare(self):
+        shown = output_on_terminal("compare", self.runs)
+        marks = set(re.findall(r"\x1b\[1;(\d+)m([AB])\x1b\[0m", shown))
+        self.assertEqual(len(marks), 2)
+        self.assertEqual(len({color for color, _ in marks}), 2)
+        plain = output_on_terminal("compare", self.runs, NO_COLOR="1")
+        self.assertEqual(re.sub(r"\x1b\[[\d;]*m", "", shown), plain)
+        self.assertNotIn("\x1b", plain)
+
+
 class WithoutATerminal(unittest.TestCase):
     def test_plain_lines_for_evaluations(self):
         result = without_terminal(SHOW, 400, *REPORTS)

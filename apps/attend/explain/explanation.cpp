@@ -96,7 +96,8 @@ class Steps {
             .rows = example_.tokens,
             .columns = example_.tokens,
             .column = token(values[row_].argmax().item<int64_t>()),
-            .by_token = true};
+            .by_token = true,
+            .between_tokens = true};
   }
 
   torch::Tensor project(const std::string& symbol, const std::string& role,

@@ -16,6 +16,7 @@ struct LabelledMatrix {
   std::vector<std::string> columns;
   std::string column = {};  ///< column to show if not all fit in a line; may be empty
   bool by_token = false;    ///< the rows are the tokens, so that the row of a token is highlighted
+  bool between_tokens = false;  ///< the columns are the tokens too: scores or attention weights
 };
 
 /// A step of a computation, as `attend explain` shows it.

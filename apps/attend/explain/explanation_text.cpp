@@ -1,5 +1,6 @@
 #include "explain/explanation_text.h"
 
+#include "heat_color.h"
 #include "help_formatter.h"
 #include "io/utf8.h"
 #include "table_text.h"
@@ -7,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <sstream>
 
@@ -37,8 +39,17 @@ std::vector<int64_t> shown_indices(int64_t count, int64_t room, int64_t kept) {
   return indices;
 }
 
+/// Returns the finite numbers of a matrix (R, C), scaled to the range from 0 to 1.
+torch::Tensor heat_of(const torch::Tensor& values) {
+  const auto finite = values.masked_select(values.isfinite());
+  if (finite.numel() == 0) return values;
+  const auto min = finite.min();
+  const auto range = finite.max() - min;
+  return (values - min) / range.clamp_min(1e-12);
+}
+
 std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explanation,
-                        std::size_t width, bool colors) {
+                        std::size_t width, const ExplanationColors& colors) {
   const auto values = matrix.values.to(torch::kCPU, torch::kDouble).contiguous();
   const auto find = [](const std::vector<std::string>& labels, const std::string& label) {
     return std::find(labels.begin(), labels.end(), label) - labels.begin();
@@ -70,21 +81,28 @@ std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explana
     for (const auto column : columns)
       cells.back().push_back(row < 0 || column < 0 ? "..." : cell(row, column));
   }
+  const auto heat = heat_of(values);
+  const auto style = [&](std::size_t row, std::size_t column, const std::string& text) {
+    const auto i = row == 0 ? -1 : rows[row - 1];
+    const auto j = column == 0 ? -1 : columns[column - 1];
+    const bool in_row = i >= 0 && i == followed;
+    const bool in_column = row == 0 && j >= 0 && matrix.between_tokens && j == followed;
+    if (colors.heat_map && matrix.between_tokens && i >= 0 && j >= 0 &&
+        std::isfinite(values[i][j].item<double>())) {
+      return on_heat_color(text, heat[i][j].item<double>(), in_row ? "1;" : "");
+    }
+    return colors.highlight && (in_row || in_column) ? kHighlight + text + kReset : text;
+  };
   std::string text = fmt::format("{} ({} x {})\n", matrix.name, values.size(0), values.size(1));
-  std::istringstream lines(table_text(cells, "<>"));
-  std::string line;
-  for (std::size_t i = 0; std::getline(lines, line); ++i) {
-    const bool highlight = colors && i > 0 && rows[i - 1] == followed;
-    text += highlight ? fmt::format("  {}{}{}\n", kHighlight, line, kReset)
-                      : fmt::format("  {}\n", line);
-  }
+  std::istringstream lines(table_text(cells, "<>", style));
+  for (std::string line; std::getline(lines, line);) text += fmt::format("  {}\n", line);
   return text;
 }
 
 }  // namespace
 
 std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
-                      bool colors) {
+                      const ExplanationColors& colors) {
   const auto& step = explanation.steps.at(index);
   const auto title =
       fmt::format("Step {}/{}  {}", index + 1, explanation.steps.size(), printable(step.title));

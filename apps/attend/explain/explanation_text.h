@@ -8,10 +8,15 @@
 
 namespace attend::app {
 
-/// Returns step number `index` as text of at most `width` columns. The rows of the token that is
-/// followed are highlighted if `colors` is set. Large matrices are shortened.
+/// Colors of an explanation.
+struct ExplanationColors {
+  bool highlight = false;  ///< highlight the rows and columns of the token that is followed
+  bool heat_map = false;   ///< show scores and attention weights on a background of 256 colors
+};
+
+/// Returns step number `index` as text of at most `width` columns. Large matrices are shortened.
 std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
-                      bool colors);
+                      const ExplanationColors& colors);
 
 /// Returns all steps with all numbers as a JSON object.
 nlohmann::ordered_json to_json(const Explanation& explanation);
