@@ -6,6 +6,7 @@
 #include "nearest_name.h"
 #include "no_effect.h"
 #include "number_option.h"
+#include "pager.h"
 #include "terminal.h"
 
 #include <fmt/format.h>
@@ -27,6 +28,7 @@ struct ExplainArguments {
   int64_t step = 0;  ///< 0 = all steps
   bool list = false;
   bool json = false;
+  bool no_pager = false;
 };
 
 /// Throws InputError for options that only the explanation of a run has.
@@ -90,9 +92,14 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
   const auto width = static_cast<std::size_t>(std::max(40, terminal_width(STDOUT_FILENO)));
   const ExplanationColors colors{.highlight = output_has_colors(),
                                  .heat_map = output_has_256_colors()};
-  if (all) fmt::print("{}\n\n", explanation.title);
+  std::string text = all ? explanation.title + "\n\n" : "";
   for (auto i = first; i < last; ++i)
-    fmt::print("{}{}", step_text(explanation, i, width, colors), i + 1 < last ? "\n" : "");
+    text += step_text(explanation, i, width, colors) + (i + 1 < last ? "\n" : "");
+  if (arguments.no_pager || !output_is_terminal()) {
+    fmt::print("{}", text);
+  } else {
+    show_in_pager(text);
+  }
 }
 
 }  // namespace
@@ -137,6 +144,10 @@ void add_explain_command(CLI::App& app) {
                    "the last]")
       ->type_name("TOKEN");
   command->add_flag("--json", arguments->json, "print the steps with all numbers as a JSON object")
+      ->group("Output");
+  command
+      ->add_flag("--no-pager", arguments->no_pager,
+                 "on a terminal, print the steps instead of showing them with $PAGER [less]")
       ->group("Output");
   command->footer(
       "Examples:\n"

@@ -349,6 +349,29 @@ class Losses(CommandTest):
             self.assertLessEqual(len(line), columns)
 
 
+class Pager(unittest.TestCase):
+    """The pager of attend explain."""
+
+    STEP = ["explain", "sky", "--step", 5]
+
+    def test_pager_of_the_environment(self):
+        self.assertRegex(output_on_terminal(*self.STEP, PAGER="echo LESS=$LESS; cat", LESS="X"), r"^LESS=X\nStep 5/8")
+        self.assertRegex(output_on_terminal(*self.STEP, PAGER="sed 's/Step/Page/'"), r"^Page 5/8")
+
+    def test_a_pager_that_ends_early(self):
+        self.assertEqual(output_on_terminal(*self.STEP, PAGER="echo end"), "end\n")
+
+    def test_without_a_pager(self):
+        expected = output_on_terminal(*self.STEP, "--no-pager", PAGER="echo pager")
+        self.assertRegex(expected, r"^Step 5/8")
+        for pager in ("", "no-such-pager 2>/dev/null"):
+            self.assertEqual(output_on_terminal(*self.STEP, PAGER=pager), expected)
+        for arguments in (self.STEP, [*self.STEP, "--json"], ["explain", "--list"]):
+            result = without_terminal(*command(*arguments), PAGER="echo pager")
+            self.assertNotIn("pager", result.stdout)
+        self.assertNotIn("pager", output_on_terminal(*self.STEP, "--json", PAGER="echo pager"))
+
+
 class Colors(CommandTest):
     """Colors on standard output."""
 
