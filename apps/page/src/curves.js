@@ -1,0 +1,271 @@
+// Charts of the metrics by step.
+
+import uPlot from "uplot";
+
+import { chartSvg } from "./chart_svg.js";
+import { cssColor, download, el, labelled, onTheme, onWidth } from "./dom.js";
+import { number, percent, short } from "./format.js";
+import { CHARTS, chartCsv, chartData, smoothed } from "./series.js";
+
+const HEIGHT = 220;
+const MAX_MARKED = 40; // a line of at most this many values has a mark at each value
+const COLORS = { training: "--series-1", evaluations: "--series-2" };
+const PAPER_COLORS = { training: "#1f6fc5", evaluations: "#b93f06" };
+const DASHES = { training: undefined, evaluations: [6, 3] };
+
+/** Returns the lines of a chart: for each column the line that is read, and before it, faint, the
+ *  values of a column that is smoothed. */
+function lines({ columns }, smoothing) {
+  return columns.flatMap((column) => {
+    if (smoothing === 0 || column.table !== "training") return [column];
+    return [
+      { ...column, faint: true },
+      { ...column, raw: column.values, values: smoothed(column.values, smoothing) },
+    ];
+  });
+}
+
+const count = ({ values }) => values.filter((value) => value !== null).length;
+
+/** A chart with its readout and buttons. */
+class Chart {
+  constructor(chart, content, name, settings) {
+    Object.assign(this, { chart, content, name, settings, index: null });
+    this.format = chart.percent ? percent : number;
+    this.plot = el("div", {
+      class: "plot",
+      tabindex: 0,
+      role: "group",
+      "aria-label": `Chart: ${chart.title} by step. Arrow keys move the cursor.`,
+      onkeydown: (event) => this.key(event),
+    });
+    this.readout = el("p", { class: "readout", "aria-live": "polite" });
+    const base = `${name}-${chart.id}`;
+    this.element = el(
+      "figure",
+      { class: "card chart", "data-chart": chart.id },
+      el(
+        "div",
+        { class: "card-head" },
+        el("h3", {}, chart.title),
+        el(
+          "div",
+          { class: "buttons" },
+          el(
+            "button",
+            {
+              type: "button",
+              "aria-label": `${chart.title} as SVG`,
+              onclick: () => download(`${base}.svg`, "image/svg+xml", this.svg()),
+            },
+            "SVG",
+          ),
+          el(
+            "button",
+            {
+              type: "button",
+              "aria-label": `${chart.title} as CSV`,
+              onclick: () => download(`${base}.csv`, "text/csv", chartCsv(content)),
+            },
+            "CSV",
+          ),
+        ),
+      ),
+      this.readout,
+      this.plot,
+    );
+    onWidth(this.plot, (width) => this.draw(width));
+    onTheme(() => this.draw());
+    this.read(null);
+  }
+
+  /** Draws the chart again, with the same zoom. */
+  draw(width = this.width) {
+    if (!width) return;
+    this.width = width;
+    const { smoothing } = this.settings;
+    const log = this.log();
+    const zoom = this.uplot && this.zoomed ? { ...this.uplot.scales.x } : null;
+    const shown = lines(this.content, smoothing);
+    const values = shown.map((line) =>
+      log ? line.values.map((value) => (value > 0 ? value : null)) : line.values,
+    );
+    const axis = {
+      stroke: cssColor("--muted"),
+      font: "12px system-ui, sans-serif",
+      grid: { stroke: cssColor("--line"), width: 1 },
+      ticks: { stroke: cssColor("--line"), width: 1 },
+    };
+    this.uplot?.destroy();
+    this.uplot = new uPlot(
+      {
+        width,
+        height: HEIGHT,
+        legend: { show: false },
+        padding: [8, 12, 0, 0],
+        cursor: {
+          sync: { key: "steps" },
+          y: false,
+          points: { size: 7 },
+          drag: { x: true, y: false },
+        },
+        scales: {
+          x: { time: false },
+          y: {
+            distr: log ? 3 : 1,
+            ...(log ? { range: (_, low, high) => uPlot.rangeLog(low, high, 10, false) } : {}),
+          },
+        },
+        axes: [
+          { ...axis, size: 32, space: 64, values: (_, ticks) => ticks.map(short) },
+          {
+            ...axis,
+            size: 58,
+            values: (_, ticks) => ticks.map((tick) => (tick === null ? "" : this.tick(tick))),
+          },
+        ],
+        series: [
+          {},
+          ...shown.map((line) => ({
+            label: line.label,
+            spanGaps: true,
+            dash: DASHES[line.table],
+            stroke: cssColor(COLORS[line.table]),
+            alpha: line.faint ? 0.3 : 1,
+            width: line.faint ? 1 : 2,
+            points: {
+              show: !line.faint && count(line) <= MAX_MARKED,
+              size: 6,
+              fill: cssColor("--card"),
+            },
+          })),
+        ],
+        hooks: {
+          setCursor: [(plot) => this.read(plot.cursor.left >= 0 ? plot.cursor.idx : null)],
+          setSelect: [() => (this.zoomed = true)],
+        },
+      },
+      [this.content.steps, ...values],
+      this.plot,
+    );
+    this.uplot.over.addEventListener("dblclick", () => (this.zoomed = false));
+    if (zoom) this.uplot.setScale("x", { min: zoom.min, max: zoom.max });
+    this.read(null);
+  }
+
+  /** Whether the scale is logarithmic: it must have a value to show. */
+  log() {
+    return (
+      this.settings.log &&
+      this.content.columns.some(({ values }) => values.some((value) => value > 0))
+    );
+  }
+
+  tick(value) {
+    return this.chart.percent ? percent(value) : short(value);
+  }
+
+  /** Shows the values at an index of the steps; the last value of each column if it is null. */
+  read(index) {
+    this.index = index;
+    const { steps } = this.content;
+    this.readout.replaceChildren(
+      el("span", { class: "step" }, index === null ? "last" : `step ${number(steps[index])}`),
+      ...lines(this.content, this.settings.smoothing)
+        .filter((line) => !line.faint)
+        .map((line) => {
+          const at = index ?? line.values.findLastIndex((value) => value !== null);
+          const value =
+            line.raw && line.raw[at] !== null
+              ? `${this.format(line.raw[at])} (smoothed ${this.format(line.values[at])})`
+              : this.format(line.values[at]);
+          return el(
+            "span",
+            { class: `key ${line.table}` },
+            `${line.label} `,
+            el("b", { "data-key": line.key }, value),
+          );
+        }),
+    );
+  }
+
+  /** Moves the cursor with the arrow keys, Home and End. */
+  key(event) {
+    const last = this.content.steps.length - 1;
+    const at = this.index ?? last;
+    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last }[event.key];
+    if (next === undefined || !this.uplot) return;
+    event.preventDefault();
+    const left = this.uplot.valToPos(this.content.steps[Math.max(0, Math.min(last, next))], "x");
+    this.uplot.setCursor({ left: Math.max(0, left), top: HEIGHT / 3 });
+  }
+
+  svg() {
+    const series = lines(this.content, this.settings.smoothing).map((line) => ({
+      label: line.faint ? "" : line.label,
+      values: line.values,
+      dash: DASHES[line.table],
+      color: line.faint ? "#a9c8e8" : PAPER_COLORS[line.table],
+      width: line.faint ? 1 : 2,
+    }));
+    return chartSvg({
+      title: this.chart.title,
+      steps: this.content.steps,
+      series,
+      log: this.log(),
+      format: (value) => this.tick(value),
+    });
+  }
+}
+
+/** Returns the charts of a run, or null if it has no metrics. */
+export function curves(data) {
+  const settings = { log: false, smoothing: 0 };
+  const charts = CHARTS.map((chart) => [chart, chartData(chart, data)])
+    .filter(([, content]) => content !== null)
+    .map(([chart, content]) => new Chart(chart, content, data.run?.name ?? "run", settings));
+  if (charts.length === 0) return null;
+  let frame = 0;
+  const draw = () => {
+    cancelAnimationFrame(frame);
+    frame = requestAnimationFrame(() => charts.forEach((chart) => chart.draw()));
+  };
+  const output = el("output", {}, "0");
+  const slider = el("input", {
+    type: "range",
+    min: 0,
+    max: 0.99,
+    step: 0.01,
+    value: 0,
+    id: "smoothing",
+    oninput: () => {
+      settings.smoothing = Number(slider.value);
+      output.textContent = slider.value;
+      draw();
+    },
+  });
+  const log = el("input", {
+    type: "checkbox",
+    id: "log-scale",
+    onchange: () => {
+      settings.log = log.checked;
+      draw();
+    },
+  });
+  return el(
+    "div",
+    {},
+    el(
+      "div",
+      { class: "controls" },
+      labelled("Smoothing of training", slider, output),
+      el("label", { class: "control" }, log, el("span", {}, "Logarithmic scale")),
+    ),
+    el(
+      "div",
+      { class: "charts" },
+      charts.map((chart) => chart.element),
+    ),
+    el("p", { class: "note" }, "Drag over a chart to zoom, double-click to reset."),
+  );
+}

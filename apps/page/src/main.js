@@ -1,0 +1,86 @@
+// The page of a run. Adds charts to the sections that `attend report` wrote as tables.
+
+import { attention } from "./attention.js";
+import { curves } from "./curves.js";
+import { el, scroll } from "./dom.js";
+import { embeddings } from "./embeddings.js";
+import { model } from "./model.js";
+import { run, summary } from "./run.js";
+import { samples } from "./samples.js";
+
+const FORMAT = 1;
+const VIEWS = { curves, attention, embeddings, samples, model, run };
+
+/** Puts a view in front of the tables of its section, which are then folded. A section without a
+ *  view stays as it is. */
+function show(section, view) {
+  const heading = section.querySelector("h2");
+  const rest = [...section.childNodes].filter((node) => node !== heading);
+  const tables = section.querySelector("table") !== null;
+  if (view === null) {
+    if (section.children.length <= 1)
+      section.append(el("p", { class: "empty" }, "The run has no data for this section."));
+    return;
+  }
+  section.replaceChildren(heading ?? "", view);
+  if (tables)
+    section.append(
+      el(
+        "details",
+        { class: "tables" },
+        el("summary", {}, "Data as tables"),
+        scroll(`${heading?.textContent ?? ""}: data as tables`, ...rest),
+      ),
+    );
+}
+
+function start() {
+  const main = document.querySelector("main");
+  let data;
+  try {
+    data = JSON.parse(document.getElementById("data").textContent);
+    if (data.format !== FORMAT)
+      throw new Error(`format is ${data.format}, and this page shows format ${FORMAT}`);
+  } catch (error) {
+    main.prepend(
+      el(
+        "p",
+        { class: "error", role: "alert" },
+        `The data of this page cannot be shown: ${error.message}`,
+      ),
+    );
+    return;
+  }
+  if (data.run?.name) document.title = `${data.run.name} – attend`;
+  const numbers = summary(data);
+  const notes = (data.notes ?? []).map((note) => el("li", {}, note));
+  const first = main.querySelector("h1") ?? el("h1", {}, data.run?.name ?? "Run");
+  main.prepend(
+    ...[first, numbers, notes.length > 0 ? el("ul", { class: "note" }, notes) : null].filter(
+      Boolean,
+    ),
+  );
+  const links = document.querySelector("nav ul");
+  for (const [id, makeView] of Object.entries(VIEWS)) {
+    const section = document.getElementById(id);
+    if (!section) continue;
+    links.append(
+      el("li", {}, el("a", { href: `#${id}` }, section.querySelector("h2")?.textContent ?? id)),
+    );
+    try {
+      show(section, makeView(data));
+    } catch (error) {
+      // One damaged part must not hide the others; its tables stay visible.
+      section.append(
+        el(
+          "p",
+          { class: "error", role: "alert" },
+          `This section cannot be drawn: ${error.message}`,
+        ),
+      );
+    }
+  }
+  document.querySelector("nav").hidden = links.children.length === 0;
+}
+
+start();

@@ -1,0 +1,509 @@
+// Data of runs as `attend report` writes it (README.md, "Data"), and the page of such a run. Random
+// numbers come from a generator with a fixed seed.
+
+import { readFileSync } from "node:fs";
+
+const template = readFileSync(new URL("../dist/report.html", import.meta.url), "utf8");
+
+function random(seed) {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
+
+const base64 = (array) =>
+  Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString("base64");
+
+/** Returns [low, low + step, ..., high]. */
+const range = (low, high, step) =>
+  Array.from({ length: Math.floor((high - low) / step) + 1 }, (_, i) => low + i * step);
+
+/** Returns an attention with random weights; rows of a causal one have no weight after the
+ *  diagonal. */
+export function makeAttention(
+  rows,
+  columns,
+  { layers = 2, heads = 2, causal = false, block = 1, seed = 1, ...fields } = {},
+) {
+  const draw = random(seed);
+  const [height, width] = [rows.length, columns.length];
+  const weights = new Uint8Array(layers * heads * height * width);
+  for (let map = 0; map < layers * heads; map++) {
+    const shift = map % 4;
+    for (let row = 0; row < height; row++) {
+      const scores = Array.from({ length: width }, (_, column) =>
+        causal && column > row ? 0 : draw() ** 4 + (Math.abs(column - row + shift) < 1 ? 2 : 0),
+      );
+      const sum = scores.reduce((a, b) => a + b, 0);
+      scores.forEach(
+        (score, column) =>
+          (weights[(map * height + row) * width + column] = Math.round((255 * score) / sum)),
+      );
+    }
+  }
+  return {
+    title: "self-attention",
+    sample: 0,
+    rows,
+    columns,
+    num_layers: layers,
+    num_heads: heads,
+    causal,
+    generated_from: null,
+    weights: base64(weights),
+    block,
+    ...fields,
+  };
+}
+
+/** Returns embeddings whose tokens move from the center to places on a spiral. */
+export function makeEmbeddings(tokens, steps, seed = 2) {
+  const draw = random(seed);
+  const scale = 2;
+  const places = tokens.map((_, token) => {
+    const angle = 2.4 * token;
+    const radius = 0.3 + Math.sqrt(token / tokens.length) + 0.3 * draw();
+    return [radius * Math.cos(angle), 0.6 * radius * Math.sin(angle)];
+  });
+  const points = new Int16Array(steps.length * tokens.length * 2);
+  steps.forEach((_, step) =>
+    places.forEach((place, token) =>
+      place.forEach((value, axis) => {
+        const grown = (value * (step + 1)) / steps.length;
+        points[2 * (step * tokens.length + token) + axis] = Math.round((grown / scale) * 32767);
+      }),
+    ),
+  );
+  const others = (token) =>
+    [1, 2, 3, 4, 5].map((i) => (token + i) % tokens.length).filter((other) => other !== token);
+  return {
+    tokens,
+    steps,
+    scale,
+    points: base64(points),
+    explained_variance: [0.31, 0.12],
+    neighbors: tokens.map((_, token) => others(token)),
+    vocab_size: tokens.length,
+    similarities: tokens.map((_, token) => others(token).map((_, i) => 0.93 - 0.11 * i)),
+  };
+}
+
+/** Returns the metrics of training and of evaluations at the given steps. */
+export function makeMetrics(steps, evaluationSteps, seed = 3) {
+  const draw = random(seed);
+  const last = steps.at(-1);
+  const loss = (step) => 0.15 + 3 * Math.exp((-5 * step) / last);
+  const noise = (size) => 1 + size * (draw() - 0.5);
+  return {
+    training: {
+      step: steps,
+      train_loss: steps.map((step) => loss(step) * noise(0.2)),
+      train_accuracy: steps.map((step) => Math.min(1, (0.95 - 0.3 * loss(step)) * noise(0.05))),
+      lr: steps.map((step) => 1e-3 * Math.min(1, (10 * step) / last) * (1 - (0.9 * step) / last)),
+      grad_norm: steps.map(() => 1.2 * noise(0.8)),
+      tokens_per_second: steps.map(() => 11000 * noise(0.1)),
+      seconds: steps.map((step) => 0.14 * step),
+    },
+    evaluations: {
+      step: evaluationSteps,
+      val_loss: evaluationSteps.map((step) => loss(step) * 1.1 * noise(0.05)),
+      val_accuracy: evaluationSteps.map((step) => Math.min(1, 0.97 - 0.31 * loss(step))),
+    },
+  };
+}
+
+const linear = (name, out, inner) => ({
+  name,
+  type: "Linear",
+  parameters: out * inner + out,
+  shape: "",
+  repeats: 1,
+  children: [],
+  tensors: [
+    { name: "weight", shape: [out, inner] },
+    { name: "bias", shape: [out] },
+  ],
+});
+
+function parent(name, type, children, repeats = 1, shape = "") {
+  const parameters = children.reduce((sum, child) => sum + child.parameters * child.repeats, 0);
+  return { name, type, parameters, shape, repeats, children };
+}
+
+function makeModel(vocab, width, layers) {
+  const norm = (name) => ({
+    name,
+    type: "LayerNorm",
+    parameters: 2 * width,
+    shape: "",
+    repeats: 1,
+    children: [],
+    tensors: [
+      { name: "weight", shape: [width] },
+      { name: "bias", shape: [width] },
+    ],
+  });
+  const names = ["q_proj", "k_proj", "v_proj", "out_proj"];
+  const block = parent(
+    "0",
+    "TransformerBlock",
+    [
+      norm("norm1"),
+      parent(
+        "attention",
+        "MultiheadAttention",
+        names.map((name) => linear(name, width, width)),
+        1,
+        `(B, T, ${width})`,
+      ),
+      norm("norm2"),
+      parent("feed_forward", "FeedForward", [
+        linear("linear1", 4 * width, width),
+        linear("linear2", width, 4 * width),
+      ]),
+    ],
+    layers,
+  );
+  const embedding = {
+    name: "token_embedding",
+    type: "Embedding",
+    parameters: vocab * width,
+    shape: `(B, T, ${width})`,
+    repeats: 1,
+    children: [],
+    tensors: [{ name: "weight", shape: [vocab, width] }],
+  };
+  return parent(
+    "language_model",
+    "LanguageModel",
+    [
+      embedding,
+      parent("encoder", "TransformerEncoder", [
+        parent("blocks", "ModuleList", [block]),
+        norm("norm"),
+      ]),
+    ],
+    1,
+    `(B, T, ${vocab})`,
+  );
+}
+
+const letters = [..."abcdefghijklmnopqrstuvwxyz=."];
+
+/** Returns the data of a run of the task sort with everything. */
+export function usual() {
+  const text = [..."tiujwhq=hijqtuw."];
+  const steps = range(50, 300, 50);
+  const output = {
+    50: "hhhhhhh.",
+    100: "hijtttt.",
+    150: "hijqttw.",
+    200: "hijqtww.",
+    250: "hijqtuw.",
+    300: "hijqtuw.",
+  };
+  return {
+    format: 1,
+    run: {
+      name: "sort",
+      id: "7d1f0c9a",
+      task: "sort",
+      recipe: "sort",
+      state: "finished",
+      created: "2026-11-25T23:14:56Z",
+      version: "0.1.0",
+      command: ["attend", "train", "--task", "sort", "--max-steps", "300", "--out", "runs/my run"],
+      os: "Debian GNU/Linux 12",
+      cpu: "x86-64, AVX2",
+      num_cpus: 2,
+      seconds: 5025,
+      parameters: 153920,
+      steps: 300,
+      best_step: 300,
+      recipe_toml: 'task = "sort"\n\n[model]\nnum_layers = 3\nnum_heads = 4\nembed_dim = 64\n',
+    },
+    ...makeMetrics(range(10, 300, 10), steps),
+    samples: steps.map((step) => ({
+      step,
+      samples: [
+        {
+          input: "tiujwhq=",
+          output: output[step],
+          expected: "hijqtuw.",
+          correct: output[step] === "hijqtuw.",
+        },
+        { input: "vy=", output: "vy.", expected: "vy.", correct: true },
+        {
+          input: "wsorppprqhvz=",
+          output: "hopppppppppqr",
+          expected: "hopppqrrsvwz.",
+          correct: false,
+        },
+      ],
+    })),
+    attention: [
+      makeAttention(text, text, { layers: 3, heads: 4, causal: true, generated_from: 8 }),
+      makeAttention([..."vy=vy."], [..."vy=vy."], {
+        layers: 3,
+        heads: 4,
+        causal: true,
+        generated_from: 3,
+        sample: 1,
+        seed: 7,
+      }),
+    ],
+    embeddings: makeEmbeddings(letters, [0, ...steps]),
+    model: makeModel(28, 64, 3),
+  };
+}
+
+/** Returns the data of an encoder-decoder with cross-attention, 6 layers and 8 heads. */
+export function translation() {
+  const source = ["the", "small", "red", "house", "stands", "near", "the", "river", "</s>"];
+  const target = ["<s>", "la", "petite", "maison", "rouge", "est", "près", "du", "fleuve", "</s>"];
+  const size = { layers: 6, heads: 8 };
+  const samples = [
+    {
+      step: 300,
+      samples: [
+        {
+          input: source.join(" "),
+          output: "la petite maison est du fleuve",
+          expected: "la petite maison rouge est près du fleuve",
+          correct: false,
+        },
+      ],
+    },
+  ];
+  return {
+    ...usual(),
+    samples,
+    attention: [
+      makeAttention(source, source, { ...size, title: "encoder self-attention" }),
+      makeAttention(target, target, {
+        ...size,
+        title: "decoder self-attention",
+        causal: true,
+        generated_from: 1,
+        seed: 4,
+      }),
+      makeAttention(target, source, {
+        ...size,
+        title: "cross-attention",
+        generated_from: 1,
+        seed: 5,
+      }),
+    ],
+  };
+}
+
+/** Returns the data of a long run: 5,000 rows of metrics, 1,000 tokens at 50 steps, an input of
+ *  1,000 tokens in blocks of 8. */
+export function large() {
+  const tokens = range(0, 999, 1).map((i) => `token${i}`);
+  const blocks = range(0, 124, 1).map((i) =>
+    range(8 * i, 8 * i + 7, 1)
+      .map((at) => ["the ", "cat ", "sat ", "on ", "it"][at % 5])
+      .join(""),
+  );
+  const steps = range(0, 4900, 100);
+  return {
+    ...usual(),
+    ...makeMetrics(range(20, 100000, 20), range(1000, 100000, 1000)),
+    notes: ["The report has 5,000 of 100,000 rows of the metrics."],
+    embeddings: { ...makeEmbeddings(tokens, steps), vocab_size: 50257 },
+    attention: [
+      makeAttention(blocks, blocks, {
+        layers: 12,
+        heads: 12,
+        block: 8,
+        causal: true,
+        largest: [
+          [0, 0, 999, 0, 0.87],
+          [0, 0, 500, 17, 0.61],
+          [3, 1, 4, 4, 0.99],
+        ],
+      }),
+    ],
+  };
+}
+
+/** Strings that would change the page if they were read as HTML, or its layout. */
+export const HOSTILE = [
+  "<script>window.hacked = true</script>",
+  "</script><script>window.hacked = true</script>",
+  "<!--",
+  "-->",
+  "<!--data-->",
+  "<img src=x onerror='window.hacked = true'>",
+  "\"'&amp;",
+  "$&$1",
+  "מילה בעברית",
+  "\u202eevil",
+  "W".repeat(400),
+  "",
+  " ",
+  "\n",
+  "\t",
+  "🦜",
+  "constructor",
+];
+
+/** Returns the data of a run whose strings are HOSTILE. */
+export function hostile() {
+  const data = usual();
+  const all = HOSTILE.join("");
+  return {
+    ...data,
+    run: {
+      ...data.run,
+      name: HOSTILE[0],
+      recipe: HOSTILE[1],
+      os: all,
+      cpu: HOSTILE[10],
+      command: ["attend", ...HOSTILE],
+      recipe_toml: all,
+    },
+    samples: [
+      {
+        step: 300,
+        samples: HOSTILE.map((text) => ({
+          input: text,
+          output: all,
+          expected: text,
+          correct: false,
+        })),
+      },
+    ],
+    attention: [
+      makeAttention(HOSTILE, HOSTILE, { causal: true, generated_from: 9, title: HOSTILE[2] }),
+    ],
+    embeddings: makeEmbeddings(HOSTILE, [0, 300]),
+    model: { ...data.model, name: HOSTILE[10], type: HOSTILE[0] },
+  };
+}
+
+/** Returns the data of a run that stopped early: one row, no accuracy, no evaluation, nothing else.
+ *  */
+export function short() {
+  return {
+    format: 1,
+    run: {
+      name: "short",
+      state: "unfinished",
+      task: "text",
+      command: [],
+      parameters: 1000,
+      steps: 10,
+    },
+    training: {
+      step: [10],
+      train_loss: [2.5],
+      train_accuracy: [null],
+      lr: [0],
+      grad_norm: [1.5],
+      tokens_per_second: [null],
+      seconds: [1],
+    },
+    evaluations: { step: [], val_loss: [], val_accuracy: [] },
+    samples: [],
+    attention: [],
+  };
+}
+
+export const FIXTURES = { usual, translation, large, hostile, short };
+
+const escaped = (text) =>
+  String(text ?? "").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+
+function table(caption, header, rows) {
+  const cell = (value) =>
+    typeof value === "number" ? `<td class="number">${value}</td>` : `<td>${escaped(value)}</td>`;
+  return (
+    `<div class="scroll" tabindex="0" role="region" aria-label="${escaped(caption)}"><table><caption>${escaped(caption)}</caption>` +
+    `<thead><tr>${header.map((name) => `<th scope="col">${name}</th>`).join("")}</tr></thead>` +
+    `<tbody>${rows.map((row) => `<tr>${row.map(cell).join("")}</tr>`).join("")}</tbody></table></div>`
+  );
+}
+
+/** Returns the HTML that stands for the tables of `attend report`. */
+export function content(data) {
+  const parts = {
+    curves: [
+      "Curves",
+      table(
+        "Training",
+        ["step", "loss"],
+        data.training.step.slice(-50).map((step, i) => [step, data.training.train_loss[i]]),
+      ),
+    ],
+    attention: [
+      "Attention",
+      data.attention.length === 0
+        ? ""
+        : table(
+            "Inputs",
+            ["attention", "tokens"],
+            data.attention.map((entry) => [entry.title, entry.rows.join("")]),
+          ),
+    ],
+    embeddings: [
+      "Embeddings",
+      data.embeddings
+        ? table(
+            "Nearest neighbors",
+            ["token", "neighbors"],
+            data.embeddings.tokens.map((token, i) => [
+              token,
+              data.embeddings.neighbors[i].map((other) => data.embeddings.tokens[other]).join(" "),
+            ]),
+          )
+        : "",
+    ],
+    samples: [
+      "Samples",
+      data.samples.length === 0
+        ? ""
+        : table(
+            "Samples",
+            ["input", "output"],
+            data.samples.at(-1).samples.map(({ input, output }) => [input, output]),
+          ),
+    ],
+    model: [
+      "Model",
+      data.model
+        ? table(
+            "Modules",
+            ["name", "parameters"],
+            data.model.children.map(({ name, parameters }) => [name, parameters]),
+          )
+        : "",
+    ],
+    run: [
+      "Run",
+      table(
+        "Run",
+        ["field", "value"],
+        Object.entries(data.run).map(([key, value]) => [key, String(value)]),
+      ),
+    ],
+  };
+  return (
+    `<h1>${escaped(data.run.name)}</h1>` +
+    Object.entries(parts)
+      .map(([id, [title, html]]) => `<section id="${id}"><h2>${title}</h2>${html}</section>`)
+      .join("\n")
+  );
+}
+
+/** Returns the page of a run. */
+export function page(data, html = content(data)) {
+  const values = {
+    "<!--content-->": html,
+    "<!--data-->": JSON.stringify(data).replaceAll("<", "\\u003c"),
+  };
+  return template.replace(/<!--(content|data)-->/g, (marker) => values[marker]);
+}

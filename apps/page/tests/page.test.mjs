@@ -1,0 +1,522 @@
+// Opens pages of fixtures.mjs in Chromium and checks what a reader sees and can do.
+
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, before, describe, test } from "node:test";
+import { pathToFileURL } from "node:url";
+
+import { bytes, embeddingPoints, headWeights } from "../src/decode.js";
+import { number, percent, visible } from "../src/format.js";
+import { smoothed } from "../src/series.js";
+import { launch, WIDTHS } from "./browser.mjs";
+import {
+  FIXTURES,
+  HOSTILE,
+  large,
+  page as pageOf,
+  short,
+  translation,
+  usual,
+} from "./fixtures.mjs";
+
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const folder = mkdtempSync(join(tmpdir(), "page-"));
+let browser;
+let context;
+
+before(async () => (browser = await launch()));
+afterEach(async () => context?.close());
+after(async () => {
+  await browser?.close();
+  rmSync(folder, { recursive: true });
+});
+
+/** Opens a page. `page.problems` lists the messages of its console, errors and requests. */
+async function open(html, options = {}) {
+  context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+  const page = await context.newPage();
+  const url = pathToFileURL(join(folder, "report.html")).href;
+  writeFileSync(join(folder, "report.html"), html);
+  page.problems = [];
+  page.on("console", (message) => page.problems.push(message.text()));
+  page.on("pageerror", (error) => page.problems.push(String(error)));
+  page.on("request", (request) => {
+    if (request.url() !== url && !request.url().startsWith("data:"))
+      page.problems.push(request.url());
+  });
+  await page.goto(url);
+  return page;
+}
+
+const openData = (data, options) => open(pageOf(data), options);
+
+/** Returns the text of the file that a click on a button saves. */
+async function saved(page, name) {
+  const [download] = await Promise.all([
+    page.waitForEvent("download"),
+    page.getByRole("button", { name, exact: true }).click(),
+  ]);
+  return [download.suggestedFilename(), readFileSync(await download.path(), "utf8")];
+}
+
+const weights = (page) => page.locator(".columns .value").allTextContents();
+const weightsOf = (entry, layer, head, row) => {
+  const width = entry.columns.length;
+  return [...headWeights(entry, layer, head).subarray(row * width, (row + 1) * width)].map(
+    (value) => (value / 255).toFixed(2),
+  );
+};
+
+/** Functions that return the HTML of a page, by name. */
+const PAGES = Object.fromEntries(
+  Object.entries(FIXTURES).map(([name, make]) => [name, () => pageOf(make())]),
+);
+// A page that attend wrote.
+if (process.env.REPORT) PAGES.written = () => readFileSync(process.env.REPORT, "utf8");
+
+describe("every page", () => {
+  for (const [name, html] of Object.entries(PAGES)) {
+    test(`${name} has no console message, no request, and no overflow at ${WIDTHS.join(", ")} px`, async () => {
+      const page = await open(html());
+      for (const width of WIDTHS) {
+        await page.setViewportSize({ width, height: 900 });
+        await page.waitForTimeout(100); // until the charts have the new width
+        assert.equal(await page.evaluate(() => document.documentElement.scrollWidth), width);
+      }
+      assert.deepEqual(page.problems, []);
+    });
+
+    if (name === "large") continue; // takes a minute, and differs in numbers only
+    for (const colorScheme of ["light", "dark"]) {
+      test(`${name} has no violation that axe finds, ${colorScheme}`, async () => {
+        const page = await open(html(), { colorScheme, viewport: { width: 768, height: 900 } });
+        await page
+          .locator("details")
+          .evaluateAll((all) => all.forEach((details) => (details.open = true)));
+        await page.evaluate(axe);
+        const { violations } = await page.evaluate(() => axe.run());
+        assert.deepEqual(
+          violations.map(
+            ({ id, nodes }) =>
+              `${id}: ${nodes
+                .slice(0, 3)
+                .map(({ html }) => html.slice(0, 200))
+                .join(" | ")}`,
+          ),
+          [],
+        );
+      });
+    }
+  }
+
+  test("can be read without JavaScript", async () => {
+    const data = usual();
+    const page = await openData(data, { javaScriptEnabled: false });
+    assert.ok(
+      await page.getByRole("cell", { name: String(data.training.train_loss.at(-1)) }).isVisible(),
+    );
+    assert.equal(await page.locator("table:visible").count(), 6);
+    assert.ok(!(await page.locator("nav").isVisible()));
+  });
+
+  test("shows hostile strings as text", async () => {
+    const page = await openData(FIXTURES.hostile());
+    assert.equal(await page.evaluate(() => window.hacked), undefined);
+    assert.equal(await page.locator("main script, main img").count(), 0);
+    assert.equal(await page.title(), `${HOSTILE[0]} – attend`);
+    assert.deepEqual(
+      await page.locator(".columns .token bdi").allTextContents(),
+      HOSTILE.map(visible),
+    );
+    assert.equal(await page.getByRole("radio", { name: /⟨U\+202E⟩evil/ }).count(), 1);
+    assert.deepEqual(await page.locator(".sample dd:nth-of-type(1)").allTextContents(), HOSTILE);
+    assert.equal(await page.locator("pre[aria-label=Recipe]").textContent(), HOSTILE.join(""));
+  });
+
+  test("refuses an unknown format and leaves the tables visible", async () => {
+    const page = await openData({ ...usual(), format: 2 });
+    assert.match(await page.getByRole("alert").textContent(), /2.*1/);
+    assert.equal(await page.locator("table:visible").count(), 6);
+  });
+
+  test("shows the other sections if one is damaged", async () => {
+    const page = await openData({
+      ...usual(),
+      attention: [{ ...usual().attention[0], weights: "!" }],
+    });
+    assert.equal(await page.getByRole("alert").count(), 1);
+    assert.ok(await page.locator("#attention table").isVisible());
+    assert.equal(await page.locator(".scatter circle").count(), usual().embeddings.tokens.length);
+  });
+
+  test("reports a short run without empty charts", async () => {
+    const page = await openData(short());
+    assert.deepEqual(
+      await page
+        .locator(".chart")
+        .evaluateAll((charts) => charts.map((chart) => chart.dataset.chart)),
+      ["loss", "lr", "grad_norm"],
+    );
+    for (const id of ["attention", "embeddings", "samples", "model"])
+      assert.equal(await page.locator(`#${id} .empty`).count(), 1);
+    for (const name of ["Loss as SVG", "Learning rate as SVG"]) {
+      assert.doesNotMatch((await saved(page, name))[1], /NaN|Infinity/);
+    }
+  });
+
+  test("a large run opens", async () => {
+    const start = performance.now();
+    const page = await openData(large());
+    await page.locator(".scatter circle").last().waitFor();
+    console.log(
+      `large page: ${Math.round(performance.now() - start)} ms, ${Math.round(pageOf(large()).length / 1024)} KiB`,
+    );
+    assert.equal(await page.locator(".scatter circle").count(), 1000);
+    assert.deepEqual(await page.locator("main > ul.note li").allTextContents(), large().notes);
+  });
+});
+
+describe("curves", () => {
+  const readout = (page, chart, key) =>
+    page.locator(`[data-chart=${chart}] [data-key=${key}]`).textContent();
+
+  test("show the values of the data at the last step and at the cursor", async () => {
+    const data = usual();
+    const page = await openData(data);
+    assert.equal(
+      await readout(page, "loss", "train_loss"),
+      number(data.training.train_loss.at(-1)),
+    );
+    assert.equal(
+      await readout(page, "accuracy", "val_accuracy"),
+      percent(data.evaluations.val_accuracy.at(-1)),
+    );
+    await page.locator("[data-chart=loss] .plot").focus();
+    for (const key of ["Home", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowRight"])
+      await page.keyboard.press(key);
+    await page.waitForFunction(
+      () => document.querySelector("[data-chart=loss] .step").textContent === "step 50",
+    );
+    assert.equal(await readout(page, "loss", "train_loss"), number(data.training.train_loss[4]));
+    assert.equal(await readout(page, "loss", "val_loss"), number(data.evaluations.val_loss[0]));
+  });
+
+  test("smooth with a debiased exponential moving average", async () => {
+    const values = usual().training.grad_norm;
+    const page = await openData(usual());
+    await page.locator("#smoothing").fill("0.9");
+    let [average, sum] = [0, 0];
+    values.forEach((value, i) => {
+      average += 0.1 * 0.9 ** (values.length - 1 - i) * value;
+      sum += 0.1 * 0.9 ** (values.length - 1 - i);
+    });
+    assert.ok(Math.abs(smoothed(values, 0.9).at(-1) - average / sum) < 1e-9);
+    const shown = `${number(values.at(-1))} (smoothed ${number(average / sum)})`;
+    await page.waitForFunction(
+      (text) => document.querySelector("[data-key=grad_norm]").textContent === text,
+      shown,
+    );
+  });
+
+  test("are saved as CSV", async () => {
+    const { training, evaluations } = usual();
+    const page = await openData(usual());
+    const [name, csv] = await saved(page, "Loss as CSV");
+    assert.equal(name, "sort-loss.csv");
+    const rows = csv
+      .trim()
+      .split("\n")
+      .map((line) => line.split(","));
+    assert.deepEqual(rows[0], ["step", "train_loss", "val_loss"]);
+    assert.deepEqual(
+      rows.slice(1),
+      training.step.map((step, i) => {
+        const at = evaluations.step.indexOf(step);
+        return [step, training.train_loss[i], at < 0 ? "" : evaluations.val_loss[at]].map(String);
+      }),
+    );
+  });
+
+  test("are saved as SVG, with the scale of the chart", async () => {
+    const page = await openData(usual());
+    const heights = [];
+    for (const check of [false, true]) {
+      await page.locator("#log-scale").setChecked(check);
+      const [name, svg] = await saved(page, "Loss as SVG");
+      assert.equal(name, "sort-loss.svg");
+      const path = await page.evaluate((text) => {
+        const image = new DOMParser().parseFromString(text, "image/svg+xml");
+        return image.querySelector("parsererror")
+          ? null
+          : image.querySelector("path").getAttribute("d");
+      }, svg);
+      heights.push(
+        path
+          .slice(1)
+          .split("L")
+          .map((point) => Number(point.split(" ")[1])),
+      );
+    }
+    const losses = usual().training.train_loss;
+    const places = [(value) => value, Math.log];
+    heights.forEach((points, scale) => {
+      assert.equal(points.length, losses.length);
+      const [first, middle, last] = [0, 10, losses.length - 1].map((i) => [
+        points[i],
+        places[scale](losses[i]),
+      ]);
+      const share = (at) => (middle[at] - first[at]) / (last[at] - first[at]);
+      assert.ok(Math.abs(share(0) - share(1)) < 0.01);
+    });
+  });
+});
+
+describe("attention", () => {
+  test("of a chosen token has the weights of the data", async () => {
+    const [entry] = usual().attention;
+    const page = await openData(usual());
+    assert.deepEqual(await weights(page), weightsOf(entry, 0, 0, 15));
+    await page.getByRole("radio", { name: "j, token 4", exact: true }).check();
+    assert.deepEqual(await weights(page), weightsOf(entry, 0, 0, 3));
+    await page.keyboard.press("ArrowRight");
+    assert.deepEqual(await weights(page), weightsOf(entry, 0, 0, 4));
+    assert.equal(
+      await page.locator("label.generated").count(),
+      entry.rows.length - entry.generated_from,
+    );
+  });
+
+  test("of a head is chosen by select, by click and by keyboard", async () => {
+    const [entry] = usual().attention;
+    const page = await openData(usual());
+    const image = () => page.locator(".map").evaluate((canvas) => canvas.toDataURL());
+    const images = new Set([await image()]);
+    const check = async (layer, head) => {
+      assert.deepEqual(await weights(page), weightsOf(entry, layer, head, 15));
+      assert.equal(await page.getByRole("combobox", { name: "Layer" }).inputValue(), String(layer));
+      assert.equal(await page.getByRole("combobox", { name: "Head" }).inputValue(), String(head));
+      assert.ok(
+        await page.getByRole("radio", { name: `Layer ${layer + 1}, head ${head + 1}` }).isChecked(),
+      );
+      images.add(await image());
+    };
+    await page.getByRole("combobox", { name: "Layer" }).selectOption({ value: "2" });
+    await check(2, 0);
+    await page.getByRole("radio", { name: "Layer 2, head 3" }).click();
+    await check(1, 2);
+    await page.keyboard.press("ArrowRight");
+    await check(1, 3);
+    assert.equal(images.size, 4);
+  });
+
+  test("has other colors in the dark, without a new load", async () => {
+    const page = await openData(usual(), { colorScheme: "light" });
+    const corner = () =>
+      page
+        .locator(".map")
+        .evaluate((canvas) => [
+          ...canvas.getContext("2d").getImageData(canvas.width - 15, canvas.height / 2, 1, 1).data,
+        ]);
+    const light = await corner();
+    await page.getByRole("radio", { name: "Layer 2, head 3" }).check();
+    await page.emulateMedia({ colorScheme: "dark" });
+    const dark = await corner();
+    assert.ok(light[0] > 200 && dark[0] < 60, `${light} ${dark}`);
+    assert.ok(await page.getByRole("radio", { name: "Layer 2, head 3" }).isChecked());
+  });
+
+  test("of a row is chosen by a click on the map", async () => {
+    const [entry] = usual().attention;
+    const page = await openData(usual());
+    const { width, height } = await page.locator(".map").boundingBox();
+    await page.locator(".map").click({ position: { x: width - 15, y: height - 15 - 3 * 30 } });
+    assert.deepEqual(await weights(page), weightsOf(entry, 0, 0, 12));
+  });
+
+  test("thumbnails have the colors of the weights", async () => {
+    const [entry] = usual().attention;
+    const page = await openData(usual());
+    await page.locator(".overview").scrollIntoViewIfNeeded();
+    await page.waitForFunction(() => document.querySelector(".overview canvas").width > 1);
+    const colors = await page
+      .locator(".overview canvas")
+      .first()
+      .evaluate((canvas) => [
+        ...canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data,
+      ]);
+    const values = [...headWeights(entry, 0, 0)];
+    assert.equal(colors.length, 4 * values.length);
+    const red = values
+      .map((value, i) => [value, colors[4 * i]])
+      .sort((a, b) => a[0] - b[0] || b[1] - a[1]);
+    assert.ok(
+      red.every(([, shade], i) => i === 0 || shade <= red[i - 1][1]),
+      "a larger weight is darker",
+    );
+    assert.ok(red[0][1] > red.at(-1)[1]);
+  });
+
+  test("has cross-attention with its own columns", async () => {
+    const [, , cross] = translation().attention;
+    const page = await openData(translation());
+    await page.getByRole("combobox", { name: "Attention" }).selectOption({ value: "2" });
+    await page.getByRole("combobox", { name: "Head" }).selectOption({ value: "7" });
+    assert.deepEqual(await page.locator(".columns .token bdi").allTextContents(), cross.columns);
+    assert.deepEqual(await weights(page), weightsOf(cross, 0, 7, 8));
+  });
+
+  test("of a long input lists the largest weights of the head", async () => {
+    const page = await openData(large());
+    const cells = () => page.locator("#attention td.number").allTextContents();
+    assert.deepEqual(await cells(), ["0.87", "0.61"]);
+    await page.getByRole("combobox", { name: "Layer" }).selectOption({ value: "3" });
+    await page.getByRole("combobox", { name: "Head" }).selectOption({ value: "1" });
+    assert.deepEqual(await cells(), ["0.99"]);
+  });
+});
+
+describe("embeddings", () => {
+  const places = (page) =>
+    page
+      .locator(".scatter circle")
+      .evaluateAll((circles) =>
+        circles.map((circle) => [
+          Number(circle.getAttribute("cx")),
+          Number(circle.getAttribute("cy")),
+        ]),
+      );
+
+  test("are at the coordinates of the step", async () => {
+    const data = usual().embeddings;
+    const points = embeddingPoints(data);
+    const page = await openData(usual());
+    for (const step of [6, 2]) {
+      await page.locator("#embeddings input[type=range]").fill(String(step));
+      const shown = await places(page);
+      const point = (token, axis) => points[2 * (step * data.tokens.length + token) + axis];
+      const factor = (shown[5][0] - shown[1][0]) / (point(5, 0) - point(1, 0));
+      shown.forEach(([x, y], token) => {
+        assert.ok(Math.abs(x - shown[0][0] - factor * (point(token, 0) - point(0, 0))) < 0.5);
+        assert.ok(Math.abs(y - shown[0][1] + factor * (point(token, 1) - point(0, 1))) < 0.5);
+      });
+    }
+    assert.equal(await page.locator("#embeddings output").textContent(), String(data.steps[2]));
+  });
+
+  test("list the neighbors of a chosen and of a hovered token", async () => {
+    const { tokens, neighbors } = usual().embeddings;
+    const page = await openData(usual());
+    const shown = () => page.locator(".neighbors button").allTextContents();
+    await page.getByLabel("Tokens", { exact: true }).selectOption("7");
+    assert.deepEqual(
+      await shown(),
+      neighbors[7].map((other) => tokens[other]),
+    );
+    await page.locator(".scatter circle").nth(20).hover();
+    assert.deepEqual(
+      await shown(),
+      neighbors[20].map((other) => tokens[other]),
+    );
+    await page.mouse.move(0, 0);
+    assert.deepEqual(
+      await shown(),
+      neighbors[7].map((other) => tokens[other]),
+    );
+    await page.locator(".neighbors button").first().click();
+    assert.deepEqual(
+      await shown(),
+      neighbors[neighbors[7][0]].map((other) => tokens[other]),
+    );
+  });
+
+  test("are searched", async () => {
+    const page = await openData(large());
+    await page.getByLabel("Search tokens").fill("TOKEN99");
+    const found = await page
+      .getByLabel("Tokens", { exact: true })
+      .locator("option")
+      .allTextContents();
+    assert.deepEqual(
+      found,
+      large().embeddings.tokens.filter((token) => token.startsWith("token99")),
+    );
+    assert.equal(
+      (await page.locator(".scatter circle.searched").count()) +
+        (await page.locator(".scatter circle.near.searched").count()),
+      found.length,
+    );
+  });
+});
+
+test("samples of a step have their verdict as text", async () => {
+  const { samples } = usual();
+  const page = await openData(usual());
+  const shown = () =>
+    page.locator(".sample").evaluateAll((cards) =>
+      cards.map((card) => ({
+        wrong: card.querySelector(".verdict").textContent.includes("wrong"),
+        output: card.querySelector("dd:nth-of-type(2)").textContent,
+      })),
+    );
+  for (const index of [5, 1]) {
+    await page.locator("#samples input[type=range]").fill(String(index));
+    assert.deepEqual(
+      await shown(),
+      samples[index].samples.map(({ output, correct }) => ({ wrong: !correct, output })),
+    );
+  }
+  assert.equal((await page.locator(".sample.wrong mark").count()) > 0, true);
+});
+
+test("the model has its parameters and repeats", async () => {
+  const { model } = usual();
+  const page = await openData(usual());
+  assert.ok(
+    (await page.locator(".modules > .module > summary .parameters").textContent()).startsWith(
+      number(model.parameters),
+    ),
+  );
+  const block = model.children[1].children[0].children[0];
+  const shown = await page.locator(".module.repeated > summary .parameters").textContent();
+  assert.ok(
+    shown.startsWith(
+      `3 × ${number(block.parameters)} (${percent((3 * block.parameters) / model.parameters)})`,
+    ),
+    shown,
+  );
+});
+
+test("the command of the run can be pasted into a shell", async () => {
+  const page = await openData({
+    ...usual(),
+    run: { ...usual().run, command: ["attend", "it's", "", "a b", "$x"] },
+  });
+  const command = await page.locator("pre[aria-label=Command]").textContent();
+  assert.equal(
+    execFileSync("sh", ["-c", `printf '%s|' ${command}`], { encoding: "utf8" }),
+    "attend|it's||a b|$x|",
+  );
+});
+
+test("bytes of a range of base64 are those of the whole", () => {
+  const all = Uint8Array.from({ length: 20 }, (_, i) => 11 * i);
+  const base64 = Buffer.from(all).toString("base64");
+  for (let begin = 0; begin < 20; begin++) {
+    for (let end = begin; end <= 20; end++)
+      assert.deepEqual(bytes(base64, begin, end), all.slice(begin, end));
+  }
+});
+
+test("dist/report.html is the build of src", () => {
+  const output = join(folder, "built.html");
+  execFileSync(process.execPath, [new URL("../build.mjs", import.meta.url).pathname, output]);
+  const committed = readFileSync(new URL("../dist/report.html", import.meta.url), "utf8");
+  assert.ok(
+    readFileSync(output, "utf8") === committed,
+    "dist/report.html is out of date: run npm run build in apps/page",
+  );
+});
