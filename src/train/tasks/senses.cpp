@@ -75,6 +75,12 @@ class SensesTask : public Task {
     check_max_seq_len(recipe, length);
     training_ = to_batch(sentences.training, vocabulary_, length);
     probes_ = {sentences.validation[0].words, sentences.validation[1].words};
+    // The sentences of a pair follow each other, and so do those with the same word.
+    const auto& validation = sentences.validation;
+    for (std::size_t i = 0; i < kSamples; ++i) {
+      const auto& sentence = validation[i * validation.size() / kSamples + i % 2];
+      samples_.push_back({sentence.words, sentence.sense});
+    }
     validation_ = to_batch(sentences.validation, vocabulary_, length);
   }
 
@@ -85,15 +91,19 @@ class SensesTask : public Task {
   std::vector<Batch> validation_batches(int64_t size) const override {
     return split_rows(validation_, size);
   }
+  std::vector<Example> samples() const override { return samples_; }
   std::vector<std::string> probe_words() const override {
     return {"river", "clerk", "player", "candle", "oak"};
   }
   std::vector<std::string> probe_texts() const override { return probes_; }
 
  private:
+  static constexpr std::size_t kSamples = 5;
+
   Vocabulary vocabulary_;
   Batch training_;
   Batch validation_;
+  std::vector<Example> samples_;
   std::vector<std::string> probes_;
 };
 
