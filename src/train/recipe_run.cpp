@@ -5,6 +5,7 @@
 #include "attend/train/embedding_files.h"
 #include "attend/train/task_objective.h"
 #include "train/run_files.h"
+#include "train/run_history.h"
 #include "train/run_record.h"
 
 namespace attend::train {
@@ -109,6 +110,16 @@ RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, con
   const bool begins = !exists || (!init_from.empty() && !has_weights(directory));
   return begins ? begin(directory, recipe, /*overwrite=*/exists, init_from)
                 : open(directory, recipe);
+}
+
+TrainResult RecipeRun::train(const std::vector<Observer*>& observers,
+                             const std::function<bool()>& stop_requested,
+                             const std::function<bool()>& stop_evaluation) {
+  if (is_finished()) return run_.train(observers, stop_requested, stop_evaluation);
+  RunHistory history(directory(), model_, *task_, recipe_.training.seed, run_.trainer_->state());
+  std::vector<Observer*> all{&history};
+  all.insert(all.end(), observers.begin(), observers.end());
+  return run_.train(all, stop_requested, stop_evaluation);
 }
 
 TrainResult RecipeRun::finish(const TrainResult& result, const std::function<void()>& write_results,

@@ -26,10 +26,10 @@ namespace fs = std::filesystem;
 /// `replaced`. The recipe is moved last: if `replaced` contains a recipe, all files have been
 /// moved.
 constexpr std::array kFilesOfRun{
-    RunFiles::checkpoints,  RunFiles::tensorboard,  RunFiles::metrics, EmbeddingFiles::table,
-    EmbeddingFiles::tokens, EmbeddingFiles::config, RunFiles::model,   RunFiles::report,
-    kTokenizerFile,         kSubwordFile,           RunFiles::data,    RunFiles::summary,
-    RunFiles::recipe};
+    RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,      RunFiles::samples,
+    RunFiles::embeddings,  EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config,
+    RunFiles::model,       RunFiles::report,      RunFiles::page,         kTokenizerFile,
+    kSubwordFile,          RunFiles::data,        RunFiles::summary,      RunFiles::recipe};
 
 /// The name of the folder `replaced` while it is deleted.
 constexpr const char* kDeleted = "replaced.tmp";

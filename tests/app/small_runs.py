@@ -96,9 +96,10 @@ def best_weights_of(run):
 
 
 def result_of(run):
-    """Returns the contents of the files that contain weights and state."""
+    """Returns the contents of the files that contain weights, state, and what was recorded at evaluations."""
     latest = checkpoints(run)[-1]
-    files = [run / "embeddings.tsv", latest / "model.safetensors", latest / "state.safetensors"]
+    files = [run / "embeddings.tsv", run / "samples.jsonl", *sorted((run / "embeddings").iterdir()),
+             latest / "model.safetensors", latest / "state.safetensors"]
     return {"model.safetensors": best_weights_of(run),
             **{str(file.relative_to(run)): file.read_bytes() for file in files}}
 

@@ -85,12 +85,11 @@ class ATTEND_API RecipeRun {
   static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
                                    const std::filesystem::path& init_from = {});
 
-  /// Trains; see `TrainingRun::train`.
+  /// Trains; see `TrainingRun::train`. Also writes `samples.jsonl` and the folder `embeddings` with
+  /// the outputs and the token embeddings of the model at each evaluation.
   TrainResult train(const std::vector<Observer*>& observers = {},
                     const std::function<bool()>& stop_requested = {},
-                    const std::function<bool()>& stop_evaluation = {}) {
-    return run_.train(observers, stop_requested, stop_evaluation);
-  }
+                    const std::function<bool()>& stop_evaluation = {});
   /// Does the same as `TrainingRun::finish`, and also writes the token embeddings.
   TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {},
                      const BatchCallback& on_batch = {});

@@ -38,6 +38,12 @@ struct RunFiles {
   static constexpr const char* report = "report.txt";        ///< samples, attention weights and
                                                              ///< nearest neighbors, as text;
                                                              ///< written by `attend train`
+  static constexpr const char* page = "report.html";         ///< the run as a page for a browser;
+                                                             ///< written by `attend train`
+  static constexpr const char* samples = "samples.jsonl";    ///< outputs of the model, a line per
+                                                             ///< evaluation
+  static constexpr const char* embeddings = "embeddings";    ///< folder: token embeddings after
+                                                             ///< evaluations, a file per step
   static constexpr const char* checkpoints = "checkpoint";   ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
   static constexpr const char* replaced =

@@ -1,0 +1,65 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/model.h"
+#include "attend/train/observer.h"
+#include "attend/train/run_directory.h"
+#include "attend/train/task.h"
+
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace attend::train {
+
+class AppendFile;
+
+/// A file with the token embeddings after a step.
+struct EmbeddingSnapshot {
+  int64_t step = 0;
+  std::filesystem::path path;  ///< safetensors file with the tensor `embeddings` (N, E), float32
+};
+
+/// Number of tokens, the first of the vocabulary, whose embeddings a snapshot contains.
+inline constexpr int64_t kSnapshotTokens = 1000;
+
+/// Records what the model of a run learns: the samples and the token embeddings before the first
+/// step and at each evaluation.
+///
+/// `samples.jsonl` has a line for each evaluation: `{"step": 20, "samples": [{"input": "dab=",
+/// "output": "abd.", "expected": "abd.", "correct": true}]}`. `expected` and `correct` are null for
+/// a continuation, which has 64 tokens. The list is empty if the logits were not finite.
+///
+/// The folder `embeddings` has at most 50 snapshots, files such as `step-000000020.safetensors`. If
+/// there are more evaluations, only the snapshots of every 2nd, 4th, 8th, ... evaluation are kept.
+///
+/// The files depend only on the weights at the evaluations. An interrupted and resumed run has the
+/// same files as a run without interruption, since an evaluation is recorded before the checkpoint
+/// of its step is saved.
+class ATTEND_API RunHistory : public Observer {
+ public:
+  /// `state`: where training begins. If its step is 0, existing files are deleted, and `model` is
+  /// recorded as step 0. Otherwise, what was recorded after this step is deleted. The constructor
+  /// and `on_evaluation` throw std::runtime_error if a file cannot be written; the message names
+  /// the file. The arguments must outlive this object.
+  RunHistory(const RunDirectory& directory, Model& model, const Task& task, int64_t seed,
+             const TrainerState& state);
+
+  void on_evaluation(int64_t step, const Evaluation& evaluation) override;
+
+ private:
+  void record(int64_t step);
+
+  const RunDirectory& directory_;
+  Model& model_;
+  const Task& task_;
+  int64_t seed_;
+  std::vector<int64_t> steps_;  // recorded so far
+  std::shared_ptr<AppendFile> samples_;
+};
+
+/// Returns the snapshots of the run in `directory`, in the order of their steps.
+ATTEND_API std::vector<EmbeddingSnapshot> embedding_snapshots(
+    const std::filesystem::path& directory);
+
+}  // namespace attend::train

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/model.h"
+#include "attend/train/task.h"
+
+#include <string>
+#include <vector>
+
+namespace attend::train {
+
+/// The output of a model for an example of `Task::samples`.
+struct Sample {
+  std::string input;     ///< prompt of the example
+  std::string output;    ///< answer of the model; for an example without answer, the continuation
+                         ///< of the prompt
+  std::string expected;  ///< answer of the example; empty if it has none
+};
+
+/// Options of `make_samples`.
+struct SampleOptions {
+  int64_t max_new_tokens = 200;  ///< length of a continuation
+  int64_t seed = 0;              ///< seed of a continuation, which is sampled with temperature 0.8
+};
+
+/// Returns what the model answers to the examples of `Task::samples`; see `answer`. The texts of a
+/// byte tokenizer may be invalid UTF-8. Throws c10::ValueError if the model is in training mode,
+/// and c10::Error if its logits are not finite.
+ATTEND_API std::vector<Sample> make_samples(Model& model, const Task& task,
+                                            const SampleOptions& options);
+
+}  // namespace attend::train
