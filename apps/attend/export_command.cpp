@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "export_format.h"
 #include "io/utf8.h"
+#include "output_file.h"
 #include "run_option.h"
 #include "train/recipe_fields.h"
 
@@ -40,24 +41,6 @@ ExportFormat format_of(const ExportArguments& arguments) {
       fmt::format("{}: unknown file extension: pass --format {}, or a name that ends in .pt, .pt2, "
                   ".onnx or .safetensors",
                   arguments.out, choices<ExportFormat>()));
-}
-
-/// Throws InputError if `arguments.out` is empty, is in a folder that does not exist, or is a file
-/// of the run. Also throws InputError if this path already exists, unless it is a regular file and
-/// --overwrite is given.
-void check_target(const ExportArguments& arguments) {
-  const fs::path out = arguments.out;
-  const auto fail = [&](const std::string& why) { throw InputError(arguments.out + ": " + why); };
-  if (out.empty()) throw InputError("-o: expected a file name, found ''");
-  const auto folder = fs::absolute(out).parent_path();
-  if (!fs::is_directory(folder)) fail("no such directory: " + folder.string());
-  if (train::RunDirectory::owns(arguments.run.directory(), out)) {
-    fail(fmt::format("is a file of the run {}; pass another -o FILE", arguments.run.directory()));
-  }
-  const auto status = fs::symlink_status(out);
-  if (!fs::exists(status)) return;
-  if (!fs::is_regular_file(status)) fail("exists and is not a regular file");
-  if (!arguments.overwrite) fail("already exists; pass another -o FILE, or --overwrite");
 }
 
 /// Returns the class names of a classifier as a file with a JSON array; empty for other models.
@@ -130,7 +113,7 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
 }
 
 void run_export(const ExportArguments& arguments) {
-  check_target(arguments);
+  check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
   const auto format = format_of(arguments);
   auto run = arguments.run.load();
   const auto report = write(run, format, arguments.out);

@@ -1,0 +1,27 @@
+#include "output_file.h"
+
+#include "attend/input_error.h"
+#include "attend/train/run_directory.h"
+
+#include <fmt/format.h>
+
+#include <string>
+
+namespace attend::app {
+
+namespace fs = std::filesystem;
+
+void check_output_file(const char* flag, const fs::path& out, const fs::path& run, bool overwrite) {
+  const auto fail = [&](const std::string& why) { throw InputError(out.string() + ": " + why); };
+  if (out.empty()) throw InputError(fmt::format("{}: expected a file name, found ''", flag));
+  const auto folder = fs::absolute(out).parent_path();
+  if (!fs::is_directory(folder)) fail("no such directory: " + folder.string());
+  if (train::RunDirectory::owns(run, out))
+    fail(fmt::format("is a file of the run {}; pass another {} FILE", run.string(), flag));
+  const auto status = fs::symlink_status(out);
+  if (!fs::exists(status)) return;
+  if (!fs::is_regular_file(status)) fail("exists and is not a regular file");
+  if (!overwrite) fail(fmt::format("already exists; pass another {} FILE, or --overwrite", flag));
+}
+
+}  // namespace attend::app
