@@ -97,20 +97,6 @@ void add_custom_config(const train::CustomConfig& custom, InspectReport& report)
   add_overrides(recipe, train::Recipe{}, "defaults of TrainingConfig", report);
 }
 
-/// Returns the arguments of a command line, separated by spaces. Arguments are quoted if a shell
-/// would not take them as they are.
-std::string command_text(const std::vector<std::string>& command) {
-  std::string text;
-  for (const auto& argument : command) {
-    constexpr std::string_view kPlain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
-    const bool plain = !argument.empty() && argument.find_first_not_of(kPlain) == argument.npos;
-    const auto shown = printable(argument);
-    text += (text.empty() ? "" : " ") + (plain ? shown : quoted(shown, "'\\''"));
-  }
-  return text;
-}
-
 /// Adds when, by which command and on which machine the run was created.
 void add_provenance(const train::RunRecord& record, InspectReport& report) {
   const auto& provenance = record.provenance;
@@ -227,6 +213,18 @@ void add_report(const fs::path& path, InspectReport& report) {
 }
 
 }  // namespace
+
+std::string command_text(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& argument : command) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
+    const bool plain = !argument.empty() && argument.find_first_not_of(kPlain) == argument.npos;
+    const auto shown = printable(argument);
+    text += (text.empty() ? "" : " ") + (plain ? shown : quoted(shown, "'\\''"));
+  }
+  return text;
+}
 
 InspectReport inspect_run(const fs::path& directory) {
   const auto run = train::RunDirectory::open(directory);

@@ -3,12 +3,18 @@
 #include "inspect_report.h"
 
 #include <filesystem>
+#include <string>
+#include <vector>
 
 namespace attend::app {
 
 /// Reports the contents of a run directory. Throws InputError if `directory` is not a run or is
 /// damaged.
 InspectReport inspect_run(const std::filesystem::path& directory);
+
+/// Returns the arguments of a command line, separated by spaces. Arguments are quoted if a shell
+/// would not take them as they are.
+std::string command_text(const std::vector<std::string>& command);
 
 /// Reports the state of training and the weights of a checkpoint folder. Throws InputError if the
 /// checkpoint is damaged.

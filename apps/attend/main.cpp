@@ -101,6 +101,7 @@ int main(int argc, char** argv) {
   attend::app::add_runs_command(app);
   attend::app::add_compare_command(app);
   attend::app::add_explain_command(app);
+  attend::app::add_report_command(app);
   attend::app::add_completion_command(app);
 
   try {

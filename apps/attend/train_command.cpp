@@ -21,6 +21,7 @@
 #include "recipe_flags.h"
 #include "recipe_folder.h"
 #include "recipe_paths.h"
+#include "report/write_report.h"
 #include "sample_report.h"
 #include "stop_signal.h"
 #include "sweep.h"
@@ -110,7 +111,7 @@ class Training {
     const auto neighbors_before = run_.resumed_state().step == 0 ? neighbors() : "";
     print_header();
     std::optional<StopSignal> signals(std::in_place);
-    const auto result = train_steps();
+    auto result = train_steps();
     const auto write_report = [&] {
       signals.reset();  // from here on, a signal ends the process at once
       // The report runs the model with as many threads as training used, or with all available
@@ -125,7 +126,7 @@ class Training {
       if (result.stop_reason == train::StopReason::stop_requested)
         throw Interrupted(StopSignal::received());
       Activity activity("evaluating the best weights", "batches");
-      return run_.finish(result, write_report, [&](int64_t done, int64_t count) {
+      result = run_.finish(result, write_report, [&](int64_t done, int64_t count) {
         if (StopSignal::received() != 0) throw Interrupted(StopSignal::received());
         activity.show(done, count);
       });
@@ -134,6 +135,8 @@ class Training {
                               result.state.step, directory()));
       throw;
     }
+    write_page();
+    return result;
   }
 
  private:
@@ -220,7 +223,10 @@ class Training {
     fmt::print("time           {:.1f} s, {} tok/s with {} CPU thread{}\n", state.seconds(),
                count_text(std::round(result.tokens_per_second)), state.threads,
                state.threads == 1 ? "" : "s");
-    fmt::print("run            {}\n\nNext:\n", directory());
+    fmt::print("run            {}\n", directory());
+    if (const auto page = run_.directory().file(train::RunFiles::page); fs::exists(page))
+      fmt::print("report         {}\n", printable(page.string()));
+    fmt::print("\nNext:\n");
     fmt::print("  attend eval {}\n", directory());
     if (std::holds_alternative<SequenceClassifier>(run_.model())) {
       fmt::print("  attend predict {} TEXT\n", directory());
@@ -238,9 +244,21 @@ class Training {
     if (!line.empty()) fmt::print("{}{}\n", kLabel, line);
   }
 
+  /// Writes the report for a browser. The run is finished without it, so a failure is only a
+  /// warning.
+  void write_page() {
+    const auto page = run_.directory().file(train::RunFiles::page);
+    try {
+      app::write_report(run_.directory().path(), page);
+    } catch (const std::exception& error) {
+      write_error(fmt::format("attend: {} was not written: {}\n", printable(page.string()),
+                              without_control_codes(error_text(error))));
+    }
+  }
+
   std::string neighbors() { return nearest_neighbors(run_.model(), run_.task()); }
 
-  /// What the trained model does.
+  /// Samples, attention weights and neighbors of the trained model, as text.
   struct Report {
     std::string neighbors;  ///< nearest neighbors of embeddings
     std::vector<LastTokenAttention> attention;

@@ -29,7 +29,8 @@ class Train(SensesTest):
         files = {path.name for path in self.run_directory.iterdir()}
         self.assertEqual(files, {".lock", "recipe.toml", "data.json", "model.safetensors", "tokenizer.json",
                                  "checkpoint",
-                                 "metrics.jsonl", "summary.json", "report.txt", "tensorboard", "embeddings.tsv",
+                                 "metrics.jsonl", "samples.jsonl", "embeddings", "summary.json", "report.txt",
+                                 "report.html", "tensorboard", "embeddings.tsv",
                                  "metadata.tsv", "projector_config.pbtxt"})
         summary = json.loads((self.run_directory / "summary.json").read_text())
         self.assertEqual(summary["task"], "senses")
@@ -48,8 +49,9 @@ class Train(SensesTest):
         self.assertRegex(self.training.stdout, (
             rf"\nbest val loss  {summary['val_loss']:.4f} \(step {summary['best_step']}, \d+ tokens\)\n"
             rf"accuracy       {summary['val_accuracy'] * 100:.1f}% \(\d+/\d+ sequences\)\n"
+            rf"losses         \S+ val loss \d\.\d{{4}} to {summary['val_loss']:.4f}\n"
             rf"time           \d+\.\d s, \S+ tok/s with 1 CPU thread\nrun            {self.run_directory}\n"
-            rf"\nNext:\n  attend eval {self.run_directory}\n"))
+            rf"report         {self.run_directory}/report.html\n\nNext:\n  attend eval {self.run_directory}\n"))
 
     def test_progress_without_a_terminal_is_plain_lines(self):
         self.assertEqual(len(self.training.stderr.splitlines()), 3)

@@ -140,10 +140,10 @@ class Replacing(RunsTest):
         self.assertFalse(self.replaced.exists())
 
     def test_interrupted_while_moving_the_old_run(self):
-        order = ["checkpoint", "tensorboard", "metrics.jsonl", "embeddings.tsv", "metadata.tsv",
-                 "projector_config.pbtxt", "model.safetensors", "report.txt", "tokenizer.json",
-                 "data.json", "summary.json", "recipe.toml"]
-        for moved in (1, 7, 11, 12):
+        order = ["checkpoint", "tensorboard", "metrics.jsonl", "samples.jsonl", "embeddings", "embeddings.tsv",
+                 "metadata.tsv", "projector_config.pbtxt", "model.safetensors", "report.txt", "report.html",
+                 "tokenizer.json", "data.json", "summary.json", "recipe.toml"]
+        for moved in (1, 9, 14, 15):
             shutil.rmtree(self.run_directory)
             for name, content in self.old.items():
                 file = (self.replaced if name.split("/")[0] in order[:moved]

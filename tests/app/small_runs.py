@@ -84,6 +84,14 @@ def write_with_checksum(path, values):
     path.write_text(json.dumps({**values, "crc32c": f"{crc32c(text.encode()):08x}"}, indent=2) + "\n")
 
 
+def write_recipe(run, text):
+    """Writes recipe.toml, and its checksum to data.json."""
+    (run / "recipe.toml").write_text(text)
+    record = json.loads((run / "data.json").read_text())
+    record["files"]["recipe.toml"] = f"{crc32c(text.encode()):08x}"
+    write_with_checksum(run / "data.json", record)
+
+
 def run_id_of(run):
     return json.loads((run / "data.json").read_text())["run_id"]
 

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+namespace attend::app {
+
+/// Maximum length of the label of a token in a report, in bytes.
+inline constexpr std::size_t kMaxLabel = 64;
+
+/// Returns `text` as valid UTF-8, and cut to about `max_bytes` bytes: "…" replaces the rest.
+std::string shortened(const std::string& text, std::size_t max_bytes);
+
+/// Rounds to 4 decimals, so that the JSON of a report is short.
+double rounded(double value);
+
+}  // namespace attend::app
