@@ -33,7 +33,8 @@ struct ExplainArguments {
 
 /// Throws InputError for options that only the explanation of a run has.
 void check_example_options(const CLI::App& command, const std::string& name) {
-  for (const auto* flag : {"--text", "--layer", "--head", "--mask", "--no-head", "--swap"}) {
+  for (const auto* flag :
+       {"--text", "--answer", "--layer", "--head", "--mask", "--no-head", "--swap"}) {
     if (command.count(flag) == 0) continue;
     refuse_without_effect(flag, fmt::format("with the example '{}'", name),
                           "pass the directory of a run instead of an example");
@@ -69,9 +70,10 @@ void list_examples() {
 
 void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
   if (arguments.list) {
-    for (const auto* option : {"subject", "--json", "--step", "--token", "--text"}) {
-      if (command.count(option) > 0)
-        refuse_without_effect(option, "beside --list", "remove --list");
+    for (const auto* option : command.get_options()) {
+      const auto name = option->get_name();
+      if (option->count() > 0 && name != "--list")
+        refuse_without_effect(name.c_str(), "beside --list", "remove --list");
     }
     return list_examples();
   }
@@ -112,6 +114,11 @@ void add_explain_command(CLI::App& app) {
                    "directory of a run, or name of an example (see --list)")
       ->type_name(kSubjectType);
   command->add_option("--text", arguments->question.text, "text that the model of the run reads")
+      ->type_name("TEXT")
+      ->group("Run");
+  command
+      ->add_option("--answer", arguments->question.answer,
+                   "seq2seq only: beginning of the answer [the answer of the model]")
       ->type_name("TEXT")
       ->group("Run");
   add_number(*command, "--layer", arguments->question.layer, kPositive, "layer, from 1", "LAYER")

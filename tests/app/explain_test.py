@@ -68,10 +68,10 @@ class Examples(ExplainTest):
 
     def test_heads_are_joined(self):
         steps = self.steps("blocks")
-        joined = self.matrix(steps["Heads joined"], "Y")
+        joined = self.matrix(steps["attention: Heads joined"], "Y")
         halves = [self.matrix(steps[f"head {head}: Output"], "Y") for head in (1, 2)]
         self.assertEqual(joined, [a + b for a, b in zip(*halves)])
-        output = self.matrix(steps["Output of the block"], "B")
+        output = self.matrix(steps["feed-forward: Norm"], "N")
         for row in output:
             self.assertAlmostEqual(sum(row), 0, 4)
 
@@ -104,7 +104,10 @@ class Runs(ExplainTest):
     OPTIONS = {"plain": [], "rotary": ["--positions", "rotary", "--num-kv-heads", 1, "--norm", "rms"],
                "alibi": ["--positions", "alibi", "--norm-order", "post"],
                "relative": ["--positions", "relative", "--soft-cap", 5],
-               "sinks": ["--attention-sinks", "--qk-norm", "rms", "--sliding-window", 3]}
+               "sinks": ["--attention-sinks", "--qk-norm", "rms", "--sliding-window", 3],
+               "parallel": ["--norm-order", "parallel", "--output-gate", "--activation", "swiglu",
+                            "--branch-scale", "layer_scale"],
+               "sandwich": ["--norm-order", "sandwich", "--num-experts", 2, "--value-residual"]}
 
     @classmethod
     def setUpClass(cls):
@@ -116,6 +119,9 @@ class Runs(ExplainTest):
             cls().succeeds("train", "--text", text, "--out", cls.folder / name, *tiny, *options)
         cls.classifier = cls.folder / "classifier"
         cls().succeeds("train", "--task", "labelled-lines", "--text", table, "--out", cls.classifier, *tiny)
+        cls.seq2seq = cls.folder / "seq2seq"
+        cls().succeeds("train", "--task", "translation", "--out", cls.seq2seq, "--embed-dim", 16, "--num-heads", 2,
+                       "--num-layers", 2, "--num-decoder-layers", 3, "--max-steps", 3)
 
     def test_numbers_are_those_of_the_model(self):
         for name in self.OPTIONS:
@@ -142,6 +148,53 @@ class Runs(ExplainTest):
                 best = steps["Prediction"]["matrices"][0]["rows"][0]
                 generated = self.succeeds("generate", run, "--prompt", "abcdef", "--temperature", 0, "--max-new-tokens", 1)
                 self.assertEqual(generated.stdout, "abcdef" + best.replace("\\x0a", "\n") + "\n")
+
+    def test_sums_of_residual_connections(self):
+        for name, branches in (("plain", {"attention": "RXO", "feed-forward": "BRF"}),
+                               ("alibi", {"attention": "RXO", "feed-forward": "BNF"}),
+                               ("parallel", {"block": "BXZZ"}), ("sandwich", {"attention": ["R", "X", "N'"]})):
+            steps = self.steps(self.folder / name, "--text", "abcdef", "--layer", 1)
+            for branch, symbols in branches.items():
+                step = steps[f"{branch}: Residual connection"]
+                self.assertEqual(step["formula"], f"{symbols[0]} = {' + '.join(symbols[1:])}")
+                terms, found = step["calculation"].split(" = ")[1:]
+                self.assertAlmostEqual(sum(map(float, terms.split(" + "))), float(found), 3)
+
+    def test_feed_forward(self):
+        steps = self.steps(self.folder / "plain", "--text", "abcdef", "--layer", 1)
+        hidden, output = steps["feed-forward: Hidden layer"], steps["feed-forward: Output"]
+        inputs = self.matrix(steps["feed-forward: Norm"], "N")
+        weight, found = self.matrix(hidden, "W_1"), self.matrix(hidden, "H")
+        self.assertEqual((len(weight), len(weight[0]), len(found)), (16, 64, 6))
+        self.assertEqual((len(inputs), len(inputs[0])), (6, 16))
+        down, outputs = self.matrix(output, "W_2"), self.matrix(output, "F")
+        for h, f in zip(found, outputs):  # a difference of two tokens does not contain the bias
+            expected = sum((a - b) * row[0] for a, b, row in zip(h, found[0], down))
+            self.assertAlmostEqual(f[0] - outputs[0][0], expected, 6)
+
+    def test_cross_attention_of_a_seq2seq(self):
+        source = self.succeeds("generate", self.seq2seq, "--prompt", "the cat").stdout
+        self.assertTrue(source)
+        found = self.explain(self.seq2seq, "--text", "the cat", "--answer", "alta ami", "--layer", 3, "--head", 2)
+        steps = {step["title"]: step for step in found["steps"]}
+        self.assertEqual(found["token"], "ami")
+        self.assertEqual(len(self.matrix(steps["Memory"], "M")), 2)
+        weights = self.matrix(steps["cross-attention, head 2: Attention weights"], "A")
+        self.assertEqual([len(row) for row in weights], [2, 2, 2])
+        for row in weights:
+            self.assertAlmostEqual(sum(row), 1, 5)
+        values = self.matrix(steps["cross-attention, head 2: The value of each token"], "V")
+        for row, expected in zip(weights, self.matrix(steps["cross-attention, head 2: Output"], "Y")):
+            for i, y in enumerate(expected):
+                self.assertAlmostEqual(sum(a * v[i] for a, v in zip(row, values)), y, 5)
+        self.assertIn("head 2: Causal mask", steps)
+        changed = self.explain(self.seq2seq, "--text", "the cat", "--answer", "alta ami", "--mask", "the",
+                               "--swap", "cat=dog", "--no-head", "3.1")["steps"][-1]
+        matrix = changed["matrices"][0]
+        self.assertEqual(matrix["rows"], ["the", "cat"])
+        self.assertEqual([row[1] for row in matrix["values"]], [0, 1])
+        answer = self.explain(self.seq2seq, "--text", "the cat")["steps"]
+        self.assertEqual(self.matrix(answer[1], "X")[0], self.matrix(steps["Token vectors"], "X")[0])
 
     def test_probabilities_of_a_classifier(self):
         steps = self.steps(self.classifier, "--text", "abba")
@@ -191,8 +244,15 @@ class Runs(ExplainTest):
                                  ([run, "--text", "ab", "--no-head", "1.3"], ["--no-head", "1.3", "2"]),
                                  ([run, "--text", "ab", "--swap", "a"], ["--swap", "a"]),
                                  ([run, "--text", "ab", "--swap", "a=bc"], ["--swap", "a=bc", "2"]),
+                                 ([run, "--text", "ab", "--answer", "c"], ["--answer", "language_model"]),
+                                 ([self.seq2seq, "--text", "the cat", "--layer", 4], ["--layer", "4", "3"]),
+                                 ([self.seq2seq, "--text", "the cat", "--answer", "the " * 200],
+                                  ["--answer", "0", "200"]),
+                                 (["sky", "--answer", "is"], ["--answer", "sky"]),
                                  (["sky", "--mask", "is"], ["--mask", "sky"]),
-                                 (["sky", "--list"], ["--list", "subject"])):
+                                 (["sky", "--list"], ["--list", "subject"]),
+                                 (["--list", "--layer", 2], ["--list", "--layer"]),
+                                 (["--list", "--no-pager"], ["--list", "--no-pager"])):
             with self.subTest(arguments):
                 expect_names(self, self.refuses(["explain", *arguments]), *names)
 

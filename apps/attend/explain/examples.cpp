@@ -2,6 +2,7 @@
 #include "explain/examples.h"
 
 #include "attend/nn/transformer_block.h"
+#include "explain/block_steps.h"
 
 #include <fmt/format.h>
 #include <torch/nn/modules/embedding.h>
@@ -134,7 +135,7 @@ Explanation explain_bank(const std::string& token) {
     explanation.steps.push_back(
         {.title = fmt::format("{}: a layer without attention", name),
          .formula = "X W",
-         .words = "A linear layer sees one token at a time.",
+         .description = "A linear layer sees one token at a time.",
          .matrices = {{"X", vectors, tokens, numbered("x", 4)},
                       {"W", layer, numbered("x", 4), numbered("y", 3)},
                       {"X W", vectors.mm(layer), tokens, numbered("y", 3)}},
@@ -187,73 +188,37 @@ Explanation explain_blocks(const std::string& token) {
   TransformerBlock block(options);
   const auto x = torch::randn({static_cast<int64_t>(tokens.size()), kWidth});
 
+  TokenSteps steps(tokens, row, explanation);
   const auto qkv = block->attention->qkv;
   const auto weights = qkv->weight.t().split(kWidth, 1);  // each (E, E)
   const auto biases = qkv->bias.split(kWidth);
-  std::vector<torch::Tensor> heads;
-  for (int64_t head = 0; head < kHeads; ++head) {
-    const auto projection = [&](std::size_t i) {
-      const auto begin = head * kHeadWidth;
-      return Projection{weights[i].slice(1, begin, begin + kHeadWidth),
-                        biases[i].slice(0, begin, begin + kHeadWidth)};
-    };
-    AttentionExample example{.tokens = tokens, .inputs = x};
-    example.query = projection(0);
-    example.key = projection(1);
-    example.value = projection(2);
-    example.divisor = std::sqrt(static_cast<double>(kHeadWidth));
-    example.divisor_text = fmt::format("sqrt({})", kHeadWidth);
-    example.prefix = fmt::format("head {}", head + 1);
-    heads.push_back(add_attention_steps(example, row, explanation));
-  }
-
-  const auto by_token = [&](const std::string& name, const torch::Tensor& values) {
-    return LabelledMatrix{.name = name,
-                          .values = values,
-                          .rows = tokens,
-                          .columns = numbered(name, values.size(1)),
-                          .by_token = true};
+  const auto attend = [&](const TokenMatrix& inputs) {
+    std::vector<torch::Tensor> heads;
+    for (int64_t head = 0; head < kHeads; ++head) {
+      const auto projection = [&](std::size_t i) {
+        const auto begin = head * kHeadWidth;
+        return Projection{weights[i].slice(1, begin, begin + kHeadWidth),
+                          biases[i].slice(0, begin, begin + kHeadWidth)};
+      };
+      AttentionExample example{.tokens = tokens, .inputs = inputs.values};
+      example.query = projection(0);
+      example.key = projection(1);
+      example.value = projection(2);
+      example.divisor = std::sqrt(static_cast<double>(kHeadWidth));
+      example.divisor_text = fmt::format("sqrt({})", kHeadWidth);
+      example.prefix = fmt::format("head {}", head + 1);
+      heads.push_back(add_attention_steps(example, row, explanation));
+    }
+    return add_joined_heads_steps(torch::stack(heads), block->attention->out, "attention", steps);
   };
-  const auto add = [&](const char* title, const char* formula, const char* words,
-                       std::vector<LabelledMatrix> matrices, const char* conclusion = "") {
-    explanation.steps.push_back({.title = title,
-                                 .formula = formula,
-                                 .words = words,
-                                 .matrices = std::move(matrices),
-                                 .conclusion = conclusion});
+  const auto feed = [&](const TokenMatrix& inputs) {
+    return add_feed_forward_steps(block->feed_forward, inputs, "feed-forward", steps);
   };
-  const auto joined = torch::cat(heads, 1);
-  add("Heads joined", "Y = [Y1 Y2]", "The outputs of the heads are placed side by side.",
-      {by_token("Y", joined)},
-      "Each head has its own weights, so it can attend to other tokens for another reason.");
-  const auto attended = block->attention->out(joined);
-  add("Output projection", "O = Y W_O + b_O", "A learned layer mixes the heads.",
-      {{"W_O", block->attention->out->weight.t(), numbered("Y", kWidth), numbered("O", kWidth)},
-       by_token("O", attended)});
-  const auto sum1 = x + attended;
-  add("Residual connection", "R = X + O",
-      "The output is added to the vector that went in, which is therefore not lost.",
-      {by_token("R", sum1)});
-  const auto parameters = block->named_parameters();
-  const auto norm = [&](const torch::Tensor& values, const std::string& name) {
-    return torch::layer_norm(values, {kWidth}, parameters[name + ".weight"],
-                             parameters[name + ".bias"]);
-  };
-  const auto h = norm(sum1, "norm1");
-  add("Layer norm", "H = (R - mean) / standard deviation",
-      "Each row is shifted and scaled to mean 0 and variance 1.", {by_token("H", h)});
-  const auto fed = block->feed_forward.forward(h);
-  add("Feed-forward", "F = W_2 gelu(W_1 H)",
-      "Two learned layers with an activation between them, applied to each token by itself.",
-      {by_token("F", fed)});
-  const auto sum2 = h + fed;
-  add("Residual connection", "Z = H + F", "The input of the layer is added to its output.",
-      {by_token("Z", sum2)});
-  const auto output = norm(sum2, "norm2");
-  TORCH_INTERNAL_ASSERT(output.allclose(block(x), 1e-4, 1e-5), "the steps differ from the block");
-  add("Output of the block", "layer norm of Z",
-      "The result has the shape of the input, so that blocks can be stacked.",
-      {by_token("B", output)});
+  const auto output = add_block_steps(
+      *block, NormOrder::post, {{"attention", "1", "R", attend}, {"feed-forward", "2", "B", feed}},
+      {"X", x}, steps);
+  TORCH_INTERNAL_ASSERT(output.values.allclose(block(x), 1e-4, 1e-5),
+                        "the steps differ from the block");
   return explanation;
 }
 

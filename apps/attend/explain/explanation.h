@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attend::app {
@@ -22,12 +23,12 @@ struct LabelledMatrix {
 /// A step of a computation, as `attend explain` shows it.
 struct ExplanationStep {
   std::string title;
-  std::string formula = {};  ///< in symbols, such as "S = Q K^T"
-  std::string words = {};    ///< the formula in words
+  std::string formula = {};      ///< in symbols, such as "S = Q K^T"
+  std::string description = {};  ///< the formula in words
   std::vector<LabelledMatrix> matrices =
-      {};                       ///< the operands that are new in this step, and the result
-  std::string worked = {};      ///< one number of the result, worked out; may be empty
-  std::string conclusion = {};  ///< may be empty
+      {};                        ///< the operands that are new in this step, and the result
+  std::string calculation = {};  ///< one number of the result, worked out; may be empty
+  std::string conclusion = {};   ///< may be empty
 };
 
 /// A computation in steps. One token is followed through all steps.
@@ -38,6 +39,42 @@ struct Explanation {
   std::vector<ExplanationStep> steps = {};
 };
 
+/// Appends steps to an explanation whose matrices have one row for each token.
+class TokenSteps {
+ public:
+  /// Follows the token number `row`.
+  TokenSteps(std::vector<std::string> tokens, int64_t row, Explanation& explanation)
+      : tokens_(std::move(tokens)), row_(row), explanation_(explanation) {}
+
+  /// Appends `step`. A prefix is put in front of the title, followed by a colon.
+  void add(ExplanationStep step, const std::string& prefix = "");
+  /// Returns a matrix (T, N). The columns are called PREFIX1, PREFIX2, ...; by default, the prefix
+  /// is `name`.
+  LabelledMatrix by_token(const std::string& name, const torch::Tensor& values,
+                          const std::string& prefix = "") const;
+
+  const std::vector<std::string>& tokens() const { return tokens_; }
+  int64_t row() const { return row_; }  ///< of the token that is followed
+  const std::string& token() const {    ///< label of the token that is followed
+    return tokens_[static_cast<std::size_t>(row_)];
+  }
+
+  /// Returns the number with the decimals of the explanation.
+  std::string text(double number) const;
+  /// Returns the first number of the token that is followed, in a matrix (T, N).
+  std::string first(const torch::Tensor& values) const;
+  /// Returns the sum of products in which `a` and `b` (N) are multiplied element by element. Long
+  /// sums are shortened.
+  std::string products(const torch::Tensor& a, const torch::Tensor& b) const;
+  /// Returns how the number `index` of the softmax of `logits` (N) is computed.
+  std::string softmax(const torch::Tensor& logits, int64_t index) const;
+
+ private:
+  std::vector<std::string> tokens_;
+  int64_t row_;
+  Explanation& explanation_;
+};
+
 /// A projection of token vectors: x W + b.
 struct Projection {
   torch::Tensor weight;     ///< (E, D)
@@ -46,7 +83,7 @@ struct Projection {
 
 /// An attention to explain.
 struct AttentionExample {
-  std::vector<std::string> tokens;       ///< T different labels
+  std::vector<std::string> tokens;       ///< T different labels, of the queries
   torch::Tensor inputs = {};             ///< X (T, E); undefined if Q, K and V are given
   std::optional<Projection> query = {};  ///< Q = X; or X W_Q + b_Q if set
   std::optional<Projection> key = {};    ///< K, likewise
@@ -62,6 +99,8 @@ struct AttentionExample {
   torch::Tensor weights = {};            ///< A (T, T), if the head has an attention sink; otherwise
                                          ///< the softmax of the scores
   std::string prefix = {};               ///< beginning of the titles of the steps
+  std::vector<std::string> sources = {};  ///< S labels of the keys in cross-attention, where T keys
+                                          ///< become S; empty in self-attention
 };
 
 /// Returns "PREFIX1", "PREFIX2", ... as labels of `count` columns.

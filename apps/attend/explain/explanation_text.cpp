@@ -109,10 +109,10 @@ std::string step_text(const Explanation& explanation, std::size_t index, std::si
   std::string text =
       fmt::format("{}\n{}\n", title, std::string(std::min(title.size(), width), '-'));
   text += fmt::format("{}\n", step.formula);
-  text += wrap(step.words, width, 0) + "\n";
+  text += wrap(step.description, width, 0) + "\n";
   for (const auto& matrix : step.matrices)
     text += "\n" + matrix_text(matrix, explanation, width, colors);
-  if (!step.worked.empty()) text += "\n" + wrap(step.worked, width - 2, 2) + "\n";
+  if (!step.calculation.empty()) text += "\n" + wrap(step.calculation, width - 2, 2) + "\n";
   if (!step.conclusion.empty()) text += "\n=> " + wrap(step.conclusion, width - 3, 3) + "\n";
   return text;
 }
@@ -135,9 +135,9 @@ nlohmann::ordered_json to_json(const Explanation& explanation) {
     }
     steps.push_back({{"title", step.title},
                      {"formula", step.formula},
-                     {"words", step.words},
+                     {"description", step.description},
                      {"matrices", std::move(matrices)},
-                     {"worked", step.worked},
+                     {"calculation", step.calculation},
                      {"conclusion", step.conclusion}});
   }
   return {{"title", explanation.title}, {"token", explanation.token}, {"steps", std::move(steps)}};

@@ -1,0 +1,237 @@
+#include "explain/block_steps.h"
+
+#include "attend/nn/branch_scale.h"
+#include "attend/nn/feed_forward.h"
+#include "attend/nn/norms.h"
+#include "attend/ops/activation.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <stdexcept>
+#include <variant>
+
+namespace attend::app {
+namespace {
+
+/// Returns "NAME[TOKEN, NAME1]", the number that a step works out.
+std::string first_number(const std::string& name, const TokenSteps& steps) {
+  return fmt::format("{0}[{1}, {0}1]", name, steps.token());
+}
+
+/// Returns how the first number of x W + b is computed for the token that is followed.
+std::string projection_text(const torch::Tensor& x, const torch::nn::Linear& linear,
+                            const TokenSteps& steps) {
+  return steps.products(x[steps.row()], linear->weight[0]) +
+         (linear->bias.defined() ? " + " + steps.text(linear->bias[0].item<double>()) : "");
+}
+
+LabelledMatrix weight_matrix(const std::string& name, const torch::nn::Linear& linear,
+                             const std::string& from, const std::string& to) {
+  const auto weight = linear->weight.t();
+  return {name, weight, numbered(from, weight.size(0)), numbered(to, weight.size(1))};
+}
+
+/// Adds the steps of the branches of a block.
+class BlockSteps {
+ public:
+  BlockSteps(const torch::nn::Module& block, TokenSteps& steps)
+      : modules_(block.named_children()), steps_(steps) {}
+
+  /// Returns the term that the branch adds to `x`.
+  TokenMatrix term(const BranchExample& branch, bool norm_before, const TokenMatrix& x) {
+    auto y = branch.function(norm_before ? norm(branch, "", x) : x);
+    if (modules_.contains("norm" + branch.name + "_out")) y = norm(branch, "_out", y);
+    if (auto* module = modules_.find("scale" + branch.name)) y = scale(branch, **module, y);
+    return y;
+  }
+
+  TokenMatrix norm(const BranchExample& branch, const std::string& suffix, const TokenMatrix& x) {
+    return add_norm_step(*modules_["norm" + branch.name + suffix], x, suffix.empty() ? "N" : "N'",
+                         branch.title, steps_);
+  }
+
+  /// Returns the sum of the input of a branch and its terms.
+  TokenMatrix sum(const std::string& title, const std::string& symbol, const TokenMatrix& x,
+                  const std::vector<TokenMatrix>& terms) {
+    auto result = x.values;
+    std::vector<std::string> symbols{x.symbol};
+    std::vector<std::string> numbers{steps_.first(x.values)};
+    for (const auto& term : terms) {
+      result = result + term.values;
+      symbols.push_back(term.symbol);
+      numbers.push_back(steps_.first(term.values));
+    }
+    const auto change = (result - x.values)[steps_.row()].norm() / x.values[steps_.row()].norm();
+    steps_.add(
+        {.title = "Residual connection",
+         .formula = fmt::format("{} = {}", symbol, fmt::join(symbols, " + ")),
+         .description = "The result is added to the vector that went in, which is therefore not "
+                        "lost.",
+         .matrices = {steps_.by_token(symbol, result)},
+         .calculation = fmt::format("{} = {} = {}", first_number(symbol, steps_),
+                                    fmt::join(numbers, " + "), steps_.first(result)),
+         .conclusion = fmt::format("The vector of '{}' changed by {:.0f}% of its length.",
+                                   steps_.token(), change.item<double>() * 100)},
+        title);
+    return {symbol, result};
+  }
+
+ private:
+  TokenMatrix scale(const BranchExample& branch, torch::nn::Module& module, const TokenMatrix& x) {
+    auto* constant = module.as<ConstantScale>();
+    const auto y = constant != nullptr                  ? constant->forward(x.values)
+                   : module.as<LayerScale>() != nullptr ? module.as<LayerScale>()->forward(x.values)
+                                                        : module.as<ReZero>()->forward(x.values);
+    const double factor = constant != nullptr
+                              ? constant->factor
+                              : module.parameters().front().flatten()[0].item<double>();
+    steps_.add(
+        {.title = "Scale",
+         .formula = fmt::format("Z = c {}", x.symbol),
+         .description = constant != nullptr ? "The result is multiplied by a constant c."
+                                            : "The result is multiplied by a learned factor c.",
+         .matrices = {steps_.by_token("Z", y)},
+         .calculation = fmt::format("{} = {} * {} = {}", first_number("Z", steps_),
+                                    steps_.text(factor), steps_.first(x.values), steps_.first(y))},
+        branch.title);
+    return {"Z", y};
+  }
+
+  torch::OrderedDict<std::string, std::shared_ptr<torch::nn::Module>> modules_;
+  TokenSteps& steps_;
+};
+
+}  // namespace
+
+TokenMatrix add_block_steps(const torch::nn::Module& block, NormOrder order,
+                            const std::vector<BranchExample>& branches, TokenMatrix x,
+                            TokenSteps& steps) {
+  BlockSteps adder(block, steps);
+  const bool parallel = order == NormOrder::parallel;
+  if (parallel || order == NormOrder::parallel_separate_norms) {
+    const auto shared = parallel ? adder.norm(branches.front(), "", x) : x;
+    std::vector<TokenMatrix> terms;
+    for (const auto& branch : branches) {
+      // With one norm, the scale of the only branch is applied to each of its terms.
+      auto term = branch;
+      if (parallel) term.name = branches.front().name;
+      terms.push_back(adder.term(term, !parallel, shared));
+    }
+    return adder.sum("block", branches.back().sum, x, terms);
+  }
+  for (const auto& branch : branches) {
+    const bool post = order == NormOrder::post;
+    x = adder.sum(branch.title, branch.sum, x, {adder.term(branch, !post, x)});
+    if (post) x = adder.norm(branch, "", x);
+  }
+  return x;
+}
+
+TokenMatrix add_joined_heads_steps(const torch::Tensor& heads, const torch::nn::Linear& out,
+                                   const std::string& title, TokenSteps& steps) {
+  const auto joined = heads.transpose(0, 1).flatten(1);  // (T, H * D)
+  steps.add({.title = "Heads joined",
+             .formula = fmt::format("Y = [{}]", fmt::join(numbered("Y", heads.size(0)), " ")),
+             .description = "The outputs of the heads are placed side by side.",
+             .matrices = {steps.by_token("Y", joined)},
+             .conclusion = "Each head has its own weights, so it can attend to other tokens for "
+                           "another reason."},
+            title);
+  const auto output = torch::linear(joined, out->weight, out->bias);
+  steps.add({.title = "Output projection",
+             .formula = out->bias.defined() ? "O = Y W_O + b_O" : "O = Y W_O",
+             .description = "A learned matrix mixes the heads.",
+             .matrices = {weight_matrix("W_O", out, "Y", "O"), steps.by_token("O", output)},
+             .calculation = fmt::format("{} = {} = {}", first_number("O", steps),
+                                        projection_text(joined, out, steps), steps.first(output))},
+            title);
+  return {"O", output};
+}
+
+TokenMatrix add_feed_forward_steps(torch::nn::AnyModule& feed_forward, const TokenMatrix& x,
+                                   const std::string& title, TokenSteps& steps) {
+  const auto output = feed_forward.forward(x.values);
+  auto* layers = feed_forward.ptr()->as<FeedForward>();
+  if (layers == nullptr) {
+    steps.add({.title = "Experts",
+               .formula = fmt::format("F = experts({})", x.symbol),
+               .description = "A router chooses experts for each token: feed-forward layers, whose "
+                              "outputs are added with the weights of the router.",
+               .matrices = {steps.by_token("F", output)}},
+              title);
+    return {"F", output};
+  }
+  const auto activation = std::get<Activation>(layers->options.activation());
+  const auto up = layers->up->forward(x.values);
+  const auto hidden = activate(up, activation);
+  const auto name = std::string(to_string(activation));
+  const bool gated = is_gated(activation);
+  steps.add(
+      {.title = "Hidden layer",
+       .formula = fmt::format("H = {}({} W_1{})", name, x.symbol,
+                              layers->up->bias.defined() ? " + b_1" : ""),
+       .description =
+           gated ? "A learned matrix, then an activation, which multiplies one half of the numbers "
+                   "by a function of the other half. Each token is processed by itself."
+                 : "A learned matrix, then an activation. Each token is processed by itself.",
+       .matrices = {weight_matrix("W_1", layers->up, x.symbol, "u"), steps.by_token("H", hidden)},
+       .calculation = gated
+                          ? ""
+                          : fmt::format("{0} = {1}({2}) = {1}({3}) = {4}", first_number("H", steps),
+                                        name, projection_text(x.values, layers->up, steps),
+                                        steps.first(up), steps.first(hidden))},
+      title);
+  steps.add(
+      {.title = "Output",
+       .formula = layers->down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
+       .description = "Another learned matrix turns the hidden numbers into a vector of the "
+                      "width of the model.",
+       .matrices = {weight_matrix("W_2", layers->down, "H", "F"), steps.by_token("F", output)},
+       .calculation =
+           fmt::format("{} = {} = {}", first_number("F", steps),
+                       projection_text(hidden, layers->down, steps), steps.first(output))},
+      title);
+  return {"F", output};
+}
+
+TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const std::string& symbol,
+                          const std::string& title, TokenSteps& steps) {
+  const auto row = x.values[steps.row()];
+  const auto first = steps.text(row[0].item<double>());
+  ExplanationStep step{.title = "Norm"};
+  torch::Tensor result;
+  if (auto* layer = norm.as<LayerNorm>()) {
+    result = layer->forward(x.values);
+    const auto bias = layer->bias;
+    const auto mean = row.mean().item<double>();
+    step.formula = fmt::format("{} = ({} - mean) / sqrt(variance + {}) * w{}", symbol, x.symbol,
+                               layer->options.eps(), bias.defined() ? " + b" : "");
+    step.description =
+        "Each vector is shifted and scaled to mean 0 and variance 1, then multiplied by learned "
+        "factors.";
+    step.calculation =
+        fmt::format("({} - {}) / sqrt({} + {}) * {}{}", first, steps.text(mean),
+                    steps.text(row.var(false).item<double>()), layer->options.eps(),
+                    steps.text(layer->weight[0].item<double>()),
+                    bias.defined() ? " + " + steps.text(bias[0].item<double>()) : "");
+  } else {
+    auto* rms = norm.as<RMSNorm>();
+    if (rms == nullptr) throw std::logic_error("expected a LayerNorm or RMSNorm");
+    result = rms->forward(x.values);
+    step.formula = fmt::format("{0} = {1} / sqrt(mean of {1}^2) * w", symbol, x.symbol);
+    step.description =
+        "Each vector is scaled, so that the mean of its squares is 1, then multiplied by learned "
+        "factors.";
+    step.calculation =
+        fmt::format("{} / sqrt({}) * {}", first, steps.text(row.square().mean().item<double>()),
+                    steps.text(rms->weight[0].item<double>()));
+  }
+  step.calculation = fmt::format("{} = {} = {}", first_number(symbol, steps), step.calculation,
+                                 steps.first(result));
+  step.matrices = {steps.by_token(symbol, result)};
+  steps.add(std::move(step), title);
+  return {symbol, result};
+}
+
+}  // namespace attend::app
