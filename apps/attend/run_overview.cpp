@@ -94,7 +94,7 @@ void add_losses(const train::LossCurves& curves, RunOverview& run) {
 void read_files(RunOverview& run) {
   const auto directory = train::RunDirectory::open(run.directory);
   read_recipe(directory, run);
-  const auto summary = train::read_summary(run.directory);
+  const auto summary = summary_of(directory);
   const auto weights = directory.file(train::RunFiles::model);
   const bool is_locked = train::is_locked(run.directory);
   run.state = is_locked           ? RunState::training
@@ -113,6 +113,15 @@ void read_files(RunOverview& run) {
 }
 
 }  // namespace
+
+ordered_json summary_of(const train::RunDirectory& run) {
+  auto summary = train::read_summary(run.path());
+  const auto checkpoints = run.checkpoints();
+  const auto latest = checkpoints.latest();
+  if (summary.is_null() || latest.empty()) return summary;
+  const bool continued = checkpoints.read_state(latest).step > summary.at("steps").get<int64_t>();
+  return continued ? ordered_json(nullptr) : summary;
+}
 
 std::vector<fs::path> find_runs(const fs::path& directory) {
   std::vector<fs::path> runs;

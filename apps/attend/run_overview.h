@@ -2,6 +2,7 @@
 
 #include "attend/enum_names.h"
 #include "attend/train/recipe.h"
+#include "attend/train/run_directory.h"
 #include "train/run_record.h"
 
 #include <nlohmann/json.hpp>
@@ -56,6 +57,10 @@ RunOverview read_overview(const std::filesystem::path& directory,
 
 /// Returns an overview as a JSON object. Values that are unknown are missing.
 nlohmann::ordered_json to_json(const RunOverview& run);
+
+/// Returns the summary of a finished run; null for an unfinished run, also for a finished run whose
+/// training was continued. Throws InputError if a file is damaged.
+nlohmann::ordered_json summary_of(const train::RunDirectory& run);
 
 }  // namespace attend::app
 

@@ -55,6 +55,25 @@ class Resuming(RunsTest):
             self.train(*(["--resume", run] if run.exists() else ["--out", run]), "--max-steps", steps)
             self.assertEqual("before training" in (run / "report.txt").read_text(), known)
 
+    def test_a_finished_run_that_is_extended_is_unfinished(self):
+        own_file = self.run_directory / "embeddings" / "notes.txt"
+        own_file.write_text("kept")
+        process = start("train", "--resume", self.run_directory, "--max-steps", 100000)
+        self.assertTrue(wait_for(lambda: last_step(self.run_directory) > 10, process))
+        kill(process)
+        runs = json.loads(attend("runs", self.folder, "--json").stdout)
+        self.assertEqual([run["state"] for run in runs], ["unfinished"])
+        self.assertGreaterEqual(runs[0]["steps"], last_step(self.run_directory))
+        self.assertEqual(own_file.read_text(), "kept")
+
+    def test_embeddings_must_be_a_directory(self):
+        folder = self.run_directory / "embeddings"
+        other = folder.rename(self.folder / "other")
+        (other / "own.txt").write_text("kept")
+        folder.symlink_to(other)
+        self.fails(2, ["--resume", self.run_directory, "--max-steps", 20], str(folder))
+        self.assertEqual((other / "own.txt").read_text(), "kept")
+
     def test_training_options_may_change(self):
         self.train("--resume", self.run_directory, "--max-steps", 20, "--lr", 0.5, "--eval-every", 4,
                    "--log-every", 1, "--schedule", "constant", "--batch-size", 3, "--precision", "bf16")

@@ -8,6 +8,7 @@
 #include "report/embedding_data.h"
 #include "report/label.h"
 #include "report/model_data.h"
+#include "run_overview.h"
 #include "train/json_lines.h"
 #include "train/run_record.h"
 
@@ -74,7 +75,7 @@ class Collector {
   explicit Collector(const fs::path& directory)
       : directory_(directory),
         run_(train::RunDirectory::open(directory)),
-        summary_(train::read_summary(directory)) {}
+        summary_(summary_of(run_)) {}
 
   ReportData collect() {
     ReportData data;
