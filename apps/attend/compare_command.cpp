@@ -2,6 +2,7 @@
 #include "attend/train/run_directory.h"
 #include "commands.h"
 #include "help_formatter.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "loss_chart.h"
 #include "number_text.h"
@@ -284,9 +285,7 @@ void compare(const CompareArguments& arguments) {
   const auto runs = read_runs(arguments.paths);
   const bool same_data = have_same_data(runs);
   if (arguments.json) {
-    fmt::print(
-        "{}\n",
-        json_of(runs, same_data).dump(-1, ' ', false, ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(json_of(runs, same_data)));
     return;
   }
   const auto width = static_cast<std::size_t>(std::max(terminal_width(STDOUT_FILENO), kMinWidth));

@@ -4,6 +4,7 @@
 #include "attend/train/task_objective.h"
 #include "commands.h"
 #include "evaluation_text.h"
+#include "io/parse_json.h"
 #include "number_option.h"
 #include "overrides.h"
 #include "run_option.h"
@@ -102,7 +103,7 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
     json["truncated"] = num_truncated;
     add_class_metrics(result, run.classes, json);
   }
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  fmt::print("{}\n", json_text(json));
 }
 
 void run_eval(const EvalArguments& arguments) {

@@ -4,6 +4,7 @@
 #include "attend/train/answer.h"
 #include "choice.h"
 #include "commands.h"
+#include "io/parse_json.h"
 #include "no_effect.h"
 #include "number_option.h"
 #include "prompt.h"
@@ -136,11 +137,7 @@ void print_samples(TextGenerator& generator, const Prompt& prompt,
 
 void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
                            const GenerateArguments& arguments) {
-  // A byte-level model may generate invalid UTF-8.
-  const auto dump = [](const nlohmann::ordered_json& json) {
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  };
-  auto before = dump({{"prompt", prompt.text}, {"seed", arguments.seed}});
+  auto before = json_text({{"prompt", prompt.text}, {"seed", arguments.seed}});
   before.replace(before.size() - 1, 1, ",\"samples\":[");  // instead of the closing brace
   // Each sample is printed at once, so that memory does not limit their number.
   for (int64_t n = 0; n < arguments.samples; ++n) {
@@ -150,7 +147,7 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
         {"seed", generator.seed(n)}, {"text", text}, {"tokens", end.tokens()}};
     sample["stopped_by"] = nullptr;  // null: ended by max_new_tokens or the answer
     if (end.stopped_by()) sample["stopped_by"] = *end.stopped_by();
-    print_now(before + dump(sample));
+    print_now(before + json_text(sample));
     before = ",";
   }
   print_now("]}\n");

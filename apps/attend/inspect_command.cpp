@@ -6,6 +6,7 @@
 #include "attend/train/checkpoint_store.h"
 #include "commands.h"
 #include "inspect_run.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_option.h"
 #include "number_text.h"
@@ -157,8 +158,7 @@ void run_inspect(const InspectArguments& arguments) {
       report.json["totals"] = totals_json(totals_of(report.tensors));
       report.json["tensors"] = tensors_json(report.tensors);
     }
-    fmt::print("{}\n", report.json.dump(-1, ' ', /*ensure_ascii=*/false,
-                                        nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(report.json));
     return;
   }
   fmt::print("{}", report.header);

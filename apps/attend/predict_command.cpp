@@ -3,6 +3,7 @@
 #include "commands.h"
 #include "evaluation_text.h"
 #include "io/files.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_option.h"
 #include "prompt.h"
@@ -110,7 +111,7 @@ class Predictor {
       json["predictions"].push_back({{"class", each.name}, {"probability", each.probability}});
     }
     // A byte-level model accepts invalid UTF-8.
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_text(json);
   }
 
   const PredictArguments& arguments_;

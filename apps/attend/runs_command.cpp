@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "error_message.h"
 #include "help_formatter.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_text.h"
 #include "run_overview.h"
@@ -83,7 +84,7 @@ void print_runs(const RunsArguments& arguments) {
   if (arguments.json) {
     auto all = nlohmann::ordered_json::array();
     for (const auto& run : runs) all.push_back(to_json(run));
-    fmt::print("{}\n", all.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    fmt::print("{}\n", json_text(all));
     return;
   }
   if (runs.empty()) {

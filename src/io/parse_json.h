@@ -14,6 +14,9 @@ namespace attend {
 /// levels. Many parsers accept duplicate keys and silently ignore all but the last.
 ATTEND_API nlohmann::json parse_json(std::string_view text);
 
+/// Returns a JSON value as one line. Invalid UTF-8 in its texts is replaced by U+FFFD.
+ATTEND_API std::string json_text(const nlohmann::ordered_json& json);
+
 /// Returns the message of an exception of nlohmann::json without its name and number, such as
 /// "[json.exception.type_error.302] ".
 ATTEND_API std::string message_of(const nlohmann::json::exception& error);

@@ -1,6 +1,7 @@
 #include "report/report_page.h"
 
 #include "inspect_run.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "report/attention_data.h"
 #include "report/report_template.h"
@@ -221,7 +222,7 @@ std::string script_text(const ReportData& data) {
     for (const auto& matrices : data.attention) all.push_back(to_json(matrices));
   }
   std::string text;
-  for (const char c : json.dump(-1, ' ', false, ordered_json::error_handler_t::replace)) {
+  for (const char c : json_text(json)) {
     if (c == '<')
       text += "\\u003c";
     else
