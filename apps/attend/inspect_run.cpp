@@ -11,6 +11,7 @@
 #include "loss_chart.h"
 #include "number_text.h"
 #include "overrides.h"
+#include "run_overview.h"
 #include "terminal.h"
 #include "train/loss_curves.h"
 #include "train/recipe_fields.h"
@@ -116,10 +117,8 @@ void add_provenance(const train::RunRecord& record, InspectReport& report) {
   report.json["provenance"] = train::to_object(provenance);
 }
 
-/// Adds the results of training from summary.json.
-void add_summary(const fs::path& directory, InspectReport& report) {
-  const auto path = directory / train::RunFiles::summary;
-  const auto summary = train::read_summary(directory);
+/// Adds the results of training. `path`: file of the summary.
+void add_summary(const ordered_json& summary, const fs::path& path, InspectReport& report) {
   try {
     const auto number = [&](const char* key) {
       const auto& value = summary.at(key);
@@ -177,15 +176,6 @@ void add_best(const train::TrainerState& state, InspectReport& report) {
   report.json["val_loss"] = state.best->loss;
 }
 
-/// Returns which weights of an unfinished run can be loaded: the best weights if they have been
-/// saved, else the last weights; std::nullopt if no weights have been saved.
-std::optional<train::Weights> available_weights(const fs::path& directory) {
-  if (fs::exists(directory / train::RunFiles::model)) return train::Weights::best;
-  const train::CheckpointStore checkpoints(directory / train::RunFiles::checkpoints);
-  if (!checkpoints.latest().empty()) return train::Weights::last;
-  return std::nullopt;
-}
-
 void add_model(const fs::path& directory, train::Weights weights, InspectReport& report) {
   auto run = train::RunDirectory::open(directory).load(weights);
   const int64_t max_seq_len = run.recipe.max_seq_len();
@@ -229,8 +219,8 @@ std::string command_text(const std::vector<std::string>& command) {
 InspectReport inspect_run(const fs::path& directory) {
   const auto run = train::RunDirectory::open(directory);
   const bool custom = run.is_custom();
-  const auto summary = directory / train::RunFiles::summary;
-  const bool finished = fs::exists(summary);
+  const auto summary = summary_of(run);
+  const bool finished = !summary.is_null();
   InspectReport report;
   report.header = report_line("kind", finished ? "run" : "run (unfinished)");
   report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
@@ -245,7 +235,7 @@ InspectReport inspect_run(const fs::path& directory) {
   } else {
     add_config(run.recipe(), report);
   }
-  if (finished) add_summary(directory, report);
+  if (finished) add_summary(summary, run.file(train::RunFiles::summary), report);
   const auto checkpoints = run.checkpoints();
   if (const auto folder = checkpoints.latest(); !folder.empty()) {
     const auto state = checkpoints.read_state(folder);
@@ -253,7 +243,7 @@ InspectReport inspect_run(const fs::path& directory) {
     if (!finished) add_best(state, report);
   }
   add_losses(run.file(train::RunFiles::metrics), report);
-  const auto weights = finished ? train::Weights::best : available_weights(directory);
+  const auto weights = finished ? train::Weights::best : available_weights(run);
   report.has_tensors = weights.has_value();
   if (weights) {
     const auto add = custom ? add_tensors : add_model;

@@ -123,6 +123,12 @@ ordered_json summary_of(const train::RunDirectory& run) {
   return continued ? ordered_json(nullptr) : summary;
 }
 
+std::optional<train::Weights> available_weights(const train::RunDirectory& run) {
+  if (fs::exists(run.file(train::RunFiles::model))) return train::Weights::best;
+  if (!run.checkpoints().latest().empty()) return train::Weights::last;
+  return std::nullopt;
+}
+
 std::vector<fs::path> find_runs(const fs::path& directory) {
   std::vector<fs::path> runs;
   add_runs(directory, runs);

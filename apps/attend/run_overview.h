@@ -62,6 +62,10 @@ nlohmann::ordered_json to_json(const RunOverview& run);
 /// training was continued. Throws InputError if a file is damaged.
 nlohmann::ordered_json summary_of(const train::RunDirectory& run);
 
+/// Returns which weights of an unfinished run can be loaded: the best weights if they have been
+/// saved, else the last weights; std::nullopt if no weights have been saved.
+std::optional<train::Weights> available_weights(const train::RunDirectory& run);
+
 }  // namespace attend::app
 
 namespace attend {

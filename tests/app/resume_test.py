@@ -64,6 +64,8 @@ class Resuming(RunsTest):
         runs = json.loads(attend("runs", self.folder, "--json").stdout)
         self.assertEqual([run["state"] for run in runs], ["unfinished"])
         self.assertGreaterEqual(runs[0]["steps"], last_step(self.run_directory))
+        found = json.loads(attend("inspect", self.run_directory, "--json").stdout)
+        self.assertEqual((found["finished"], found["checkpoint_step"]), (False, last_step(self.run_directory)))
         self.assertEqual(own_file.read_text(), "kept")
 
     def test_embeddings_must_be_a_directory(self):

@@ -83,7 +83,8 @@ class Collector {
     json["format"] = 1;
     json["run"] = provenance();
     add_metrics(json);
-    if (const auto weights = available_weights(); weights && !run_.is_custom()) {
+    const auto weights = is_finished() ? train::Weights::best : available_weights(run_);
+    if (weights && !run_.is_custom()) {
       auto run = run_.load(*weights);
       const auto step = step_of(*weights);
       auto& about = json["run"];
@@ -160,14 +161,6 @@ class Collector {
         std::array{"step", "train_loss", "train_accuracy", "lr", "grad_norm", "tokens_per_second",
                    "seconds"});
     add("evaluations", evaluations_, std::array{"step", "val_loss", "val_accuracy"});
-  }
-
-  /// Returns which weights can be loaded: the best ones, or the latest checkpoint if there was no
-  /// evaluation with a finite loss yet.
-  std::optional<train::Weights> available_weights() const {
-    if (is_finished() || fs::exists(run_.file(train::RunFiles::model))) return train::Weights::best;
-    if (!run_.checkpoints().latest().empty()) return train::Weights::last;
-    return std::nullopt;
   }
 
   /// Returns the step after which the model had these weights.
