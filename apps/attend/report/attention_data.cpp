@@ -4,8 +4,7 @@
 #include "attend/ops/attention_recorder.h"
 #include "attend/train/answer.h"
 #include "attend/train/example_batches.h"
-#include "report/base64.h"
-#include "report/label.h"
+#include "report/encoding.h"
 
 #include <fmt/format.h>
 #include <torch/nn/functional/padding.h>

@@ -2,8 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
-#include "report/base64.h"
-#include "report/label.h"
+#include "report/encoding.h"
 #include "train/run_history.h"
 
 #include <fmt/format.h>

@@ -4,9 +4,8 @@
 #include "attend/nn/parameter_count.h"
 #include "attend/train/run_directory.h"
 #include "io/files.h"
-#include "report/attention_data.h"
 #include "report/embedding_data.h"
-#include "report/label.h"
+#include "report/encoding.h"
 #include "report/model_data.h"
 #include "run_overview.h"
 #include "train/json_lines.h"
@@ -104,8 +103,8 @@ class Collector {
   bool is_finished() const { return !summary_.is_null(); }
 
   ordered_json provenance() {
-    const auto record = train::read_record(run_.file(train::RunFiles::data));
-    auto command = record.provenance.command;
+    auto record = train::read_record(run_.file(train::RunFiles::data));
+    auto& command = record.provenance.command;
     if (command.size() > kMaxArguments) {
       notes_.push_back(fmt::format("The command line is cut after {} arguments.", kMaxArguments));
       command.resize(kMaxArguments);
@@ -120,13 +119,8 @@ class Collector {
         {"id", record.run_id},
         {"task", run_.is_custom() ? "" : run_.recipe().task},
         {"recipe", record.recipe_name},
-        {"state", is_finished() ? "finished" : "unfinished"},
-        {"created", record.provenance.created},
-        {"version", record.provenance.version},
-        {"command", command},
-        {"os", record.provenance.os},
-        {"cpu", record.provenance.cpu},
-        {"num_cpus", record.provenance.num_cpus}};
+        {"state", is_finished() ? "finished" : "unfinished"}};
+    json.update(train::to_object(record.provenance));
     for (const auto* key : {"seconds", "parameters", "steps", "best_step"}) {
       if (is_finished() && summary_.contains(key)) json[key] = summary_.at(key);
     }
