@@ -442,15 +442,14 @@ class RunExplainer {
     const auto num_layers = static_cast<int64_t>(model_.blocks->size());
     const auto num_heads = run_.recipe.stack().num_heads;
     const auto dot = text.find('.');
-    const auto part = [&](const std::string& number, int64_t count) {
-      const bool is_number = !number.empty() && number.size() < 10 &&
-                             number.find_first_not_of("0123456789") == number.npos;
-      if (!is_number || std::stoll(number) < 1 || std::stoll(number) > count) {
+    const auto part = [&](const std::string& digits, int64_t count) {
+      const auto number = number_in(digits).value_or(0);
+      if (number < 1 || number > count) {
         throw InputError(fmt::format(
             "--no-head {}: expected LAYER.HEAD, with a layer from 1 to {} and a head from 1 to {}",
             text, num_layers, num_heads));
       }
-      return std::stoll(number) - 1;
+      return number - 1;
     };
     const auto layer = part(text.substr(0, dot), num_layers);
     const auto head = part(dot == text.npos ? "" : text.substr(dot + 1), num_heads);

@@ -311,15 +311,19 @@ void check_range(const char* flag, int64_t number, int64_t count) {
   throw InputError(fmt::format("{} {}: expected a number from 1 to {}", flag, number, count));
 }
 
+std::optional<int64_t> number_in(const std::string& text) {
+  const bool is_number =
+      !text.empty() && text.size() < 10 && text.find_first_not_of("0123456789") == text.npos;
+  return is_number ? std::optional(std::stoll(text)) : std::nullopt;
+}
+
 int64_t row_of(const char* flag, const std::vector<std::string>& labels, const std::string& token) {
   const auto count = static_cast<int64_t>(labels.size());
   const auto found = std::find(labels.begin(), labels.end(), token);
   if (found != labels.end()) return found - labels.begin();
-  const bool is_number =
-      !token.empty() && token.size() < 10 && token.find_first_not_of("0123456789") == token.npos;
-  if (is_number) {
-    check_range(flag, std::stoll(token), count);
-    return std::stoll(token) - 1;
+  if (const auto number = number_in(token)) {
+    check_range(flag, *number, count);
+    return *number - 1;
   }
   throw InputError(fmt::format("{} {}: expected one of {}, or a number from 1 to {}{}", flag, token,
                                fmt::join(labels, " "), count, did_you_mean(token, labels)));

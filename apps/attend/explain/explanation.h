@@ -109,6 +109,9 @@ std::vector<std::string> numbered(const std::string& prefix, int64_t count);
 /// Throws InputError with the name of `flag` unless `number` is from 1 to `count`.
 void check_range(const char* flag, int64_t number, int64_t count);
 
+/// Returns the number that a text of 1 to 9 decimal digits contains; std::nullopt for another text.
+std::optional<int64_t> number_in(const std::string& text);
+
 /// Returns the index of a token, which is given by its label or by its number, counted from 1.
 /// Throws InputError with the name of `flag` if there is no such token.
 int64_t row_of(const char* flag, const std::vector<std::string>& labels, const std::string& token);
