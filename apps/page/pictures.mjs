@@ -3,10 +3,8 @@
 //   node pictures.mjs FILE OUTDIR
 
 import { mkdir } from "node:fs/promises";
-import { resolve } from "node:path";
-import { pathToFileURL } from "node:url";
 
-import { launch } from "./tests/browser.mjs";
+import { launch, openFile, pictureOf } from "./tests/browser.mjs";
 
 const [file, output] = process.argv.slice(2);
 if (!file || !output) {
@@ -15,22 +13,16 @@ if (!file || !output) {
 }
 await mkdir(output, { recursive: true });
 const browser = await launch();
-const page = await browser.newPage({
+const page = await openFile(browser, file, {
   colorScheme: "light",
   viewport: { width: 1200, height: 900 },
 });
-await page.goto(pathToFileURL(resolve(file)).href);
-await page.locator("nav").evaluate((nav) => (nav.style.position = "static"));
 await page.locator("#embeddings .token-list").selectOption({ label: "bank" });
 // In the first sample, the second "bank", before the sense that the model generated.
 await page
   .locator("#attention .tokens label.token", { hasText: /^bank$/ })
   .nth(1)
   .click();
-for (const id of ["curves", "attention", "embeddings"]) {
-  const section = page.locator(`#${id}`);
-  await section.scrollIntoViewIfNeeded();
-  await page.waitForTimeout(200); // until thumbnails are drawn
-  await section.screenshot({ path: `${output}/${id}.png` });
-}
+for (const id of ["curves", "attention", "embeddings"])
+  await pictureOf(page.locator(`#${id}`), `${output}/${id}.png`);
 await browser.close();
