@@ -134,7 +134,7 @@ std::string loss_chart(const std::vector<ChartCurve>& curves, std::size_t width)
 std::string loss_line(const train::LossCurves& curves, std::size_t width, bool utf8) {
   constexpr std::size_t kMaxBars = 24;
   const bool has_val = curves.val.size() >= kMinPoints;
-  const auto& points = curves.val_or_train(kMinPoints);
+  const auto& points = has_val ? curves.val : curves.train;
   if (points.size() < kMinPoints) return {};
   auto values = fmt::format(" {} loss {:.4f} to {:.4f}", has_val ? "val" : "train",
                             points.front().loss, points.back().loss);

@@ -21,12 +21,6 @@ struct LossCurves {
   std::vector<LossPoint> val;          ///< validation losses
   int64_t steps = 0;                   ///< last step
   std::optional<double> seconds = {};  ///< wall time until the last progress report
-
-  /// Returns the validation losses if there are at least `count`, otherwise the losses of training
-  /// steps.
-  const std::vector<LossPoint>& val_or_train(std::size_t count) const {
-    return val.size() >= count ? val : train;
-  }
 };
 
 /// Reads the losses from metrics.jsonl; there are none if the file is missing. Leaves out lines
