@@ -5,11 +5,13 @@
 #include "attend/train/muon.h"
 #include "io/copy_state.h"
 
+#include <c10/util/Type.h>
 #include <fmt/format.h>
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
 #include <sstream>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -34,9 +36,6 @@ std::vector<torch::Tensor> tensors_of(const std::vector<TrainableParameter>& par
   for (const auto& parameter : parameters) tensors.push_back(parameter.tensor);
   return tensors;
 }
-
-/// Name of the state of an optimizer that is not an `Optimizer`.
-constexpr const char* kArchive = "archive";
 
 /// Muon for the hidden matrices, AdamW for the rest.
 class MuonWithAdamW : public Optimizer {
@@ -92,6 +91,9 @@ Optimizer::Optimizer(const std::vector<TrainableParameter>& parameters, double l
     : torch::optim::Optimizer(tensors_of(parameters), std::make_unique<LrOptions>(lr)) {}
 
 torch::Tensor Optimizer::step(LossClosure closure) {
+  TORCH_CHECK_VALUE(param_groups().size() == 1, "found ", param_groups().size(),
+                    " parameter groups, expected one: pass all parameters to the constructor of "
+                    "the optimizer instead of calling add_param_group");
   torch::Tensor loss;
   if (closure) {
     const torch::AutoGradMode enable_grad(true);
@@ -161,6 +163,13 @@ void set_lr(torch::optim::Optimizer& optimizer, double lr) {
   for (auto& group : optimizer.param_groups()) group.options().set_lr(lr);
 }
 
+std::string optimizer_name(const torch::optim::Optimizer& optimizer) {
+  const auto& type = typeid(optimizer);
+  if (type == typeid(AdamW)) return std::string(to_string(OptimizerKind::adamw));
+  if (type == typeid(MuonWithAdamW)) return std::string(to_string(OptimizerKind::muon));
+  return c10::demangle(type.name());
+}
+
 State state_of(const torch::optim::Optimizer& optimizer) {
   if (const auto* own = dynamic_cast<const Optimizer*>(&optimizer)) return own->named_state();
   std::ostringstream out;
@@ -168,17 +177,20 @@ State state_of(const torch::optim::Optimizer& optimizer) {
   optimizer.save(archive);
   archive.save_to(out);
   const auto bytes = out.str();
-  return {{kArchive, torch::tensor(std::vector<uint8_t>(bytes.begin(), bytes.end()))}};
+  return {
+      {optimizer_name(optimizer), torch::tensor(std::vector<uint8_t>(bytes.begin(), bytes.end()))}};
 }
 
 void load_state_of(torch::optim::Optimizer& optimizer, const State& state) {
   if (auto* own = dynamic_cast<Optimizer*>(&optimizer)) return own->load_named_state(state);
-  const auto found = state.find(kArchive);
+  const auto name = optimizer_name(optimizer);
+  const auto found = state.find(name);
   if (found == state.end() || found->second.scalar_type() != torch::kByte) {
     throw InputError(fmt::format(
-        "the checkpoint has {} tensors of optimizer state, expected the tensor '{}' of type uint8: "
-        "it was saved with another optimizer",
-        state.size(), kArchive));
+        "the checkpoint has {} tensors of optimizer state{}, expected the tensor '{}' of type "
+        "uint8: it was saved with another optimizer",
+        state.size(), state.empty() ? "" : fmt::format(", such as '{}'", state.begin()->first),
+        name));
   }
   const auto bytes = found->second.contiguous();
   torch::serialize::InputArchive archive;

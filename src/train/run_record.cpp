@@ -1,7 +1,7 @@
 #include "train/run_record.h"
 
 #include "attend/input_error.h"
-#include "attend/train/run_directory.h"
+#include "attend/train/training_run.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
@@ -290,8 +290,7 @@ RunContent run_content(const Recipe& recipe, const Task& task) {
           .files = task.tokenizer().files()};
 }
 
-RunContent run_content(const TrainingConfig& config,
-                       const std::map<std::string, std::string>& values) {
+RunContent run_content(const TrainingConfig& config, const TrainingRunOptions& options) {
   Recipe recipe;
   recipe.training = config;
   std::map<std::string, std::string> fixed{{"kind", kCustomKind}};
@@ -299,8 +298,9 @@ RunContent run_content(const TrainingConfig& config,
     if (std::string_view(field.section) == "training" && is_fixed(field))
       fixed[field.key] = value_text(field, recipe);
   }
-  for (const auto& [key, value] : values) fixed["values." + key] = value;
-  return {.recipe = to_toml(config, values),
+  if (options.optimizer != nullptr) fixed["optimizer"] = optimizer_name(*options.optimizer);
+  for (const auto& [key, value] : options.values) fixed["values." + key] = value;
+  return {.recipe = to_toml(config, options.values),
           .record = {.data_checksum = {}, .classes = {}, .fixed = std::move(fixed)}};
 }
 

@@ -17,6 +17,8 @@
 
 namespace attend::train {
 
+struct TrainingRunOptions;
+
 /// Record of when, by which program and on which machine a run was created. Contains no host name
 /// and no user name, since runs are published.
 struct Provenance {
@@ -56,10 +58,9 @@ struct RunContent {
 /// Content of a run that trains a model of this library.
 ATTEND_API RunContent run_content(const Recipe& recipe, const Task& task);
 
-/// Content of a run that trains a custom module. `values` describe the module. They must be the
-/// same when the run is resumed.
-ATTEND_API RunContent run_content(const TrainingConfig& config,
-                                  const std::map<std::string, std::string>& values);
+/// Content of a run that trains a custom module. `TrainingRunOptions::values`, and the type of the
+/// optimizer, must be the same when the run is resumed.
+ATTEND_API RunContent run_content(const TrainingConfig& config, const TrainingRunOptions& options);
 
 /// Value of `kind` in data.json for a run of a custom module. For a model of this library, the
 /// value is the result of `model_kind`.

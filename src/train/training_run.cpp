@@ -88,15 +88,14 @@ TrainingRun TrainingRun::open(const std::filesystem::path& directory, const RunC
 TrainingRun TrainingRun::begin(const std::filesystem::path& directory,
                                std::shared_ptr<Objective> objective, const TrainingConfig& config,
                                const TrainingRunOptions& options, bool overwrite) {
-  return begin(directory, run_content(config, options.values), std::move(objective), config,
-               options, overwrite);
+  return begin(directory, run_content(config, options), std::move(objective), config, options,
+               overwrite);
 }
 
 TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
                                 std::shared_ptr<Objective> objective, const TrainingConfig& config,
                                 const TrainingRunOptions& options) {
-  auto run =
-      open(directory, run_content(config, options.values), std::move(objective), config, options);
+  auto run = open(directory, run_content(config, options), std::move(objective), config, options);
   run.check_is_unfinished();
   return run;
 }
@@ -105,7 +104,7 @@ TrainingRun TrainingRun::begin_or_resume(const std::filesystem::path& directory,
                                          std::shared_ptr<Objective> objective,
                                          const TrainingConfig& config,
                                          const TrainingRunOptions& options) {
-  const auto content = run_content(config, options.values);
+  const auto content = run_content(config, options);
   return RunDirectory::exists(directory)
              ? open(directory, content, std::move(objective), config, options)
              : begin(directory, content, std::move(objective), config, options, false);

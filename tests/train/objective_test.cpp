@@ -14,6 +14,7 @@
 #include <torch/data/datasets/map.h>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
 #include <torch/optim/sgd.h>
 
 #include <numeric>
@@ -238,11 +239,16 @@ TEST(Objective, ATrainerAcceptsAnyOptimizerOfLibTorch) {
     EXPECT_TRUE(equal_tensors(trained(stop, 0.9).weights, whole.weights)) << stop;
   }
   Trainer adamw(make_objective(make_net()), small_config());
-  EXPECT_THAT([&] { adamw.restore(whole); }, throws_naming<InputError>("archive"));
+  EXPECT_THAT([&] { adamw.restore(whole); }, throws_naming<InputError>("torch::optim::SGD"));
   const auto net = make_net();
   Trainer sgd(make_objective(net), small_config(), {},
               std::make_shared<torch::optim::SGD>(net->parameters(), 0.1));
-  EXPECT_THAT([&] { sgd.restore(adamw.checkpoint()); }, throws_naming<InputError>("archive"));
+  EXPECT_THAT([&] { sgd.restore(adamw.checkpoint()); },
+              throws_naming<InputError>("torch::optim::SGD"));
+  Trainer adam(make_objective(net), small_config(), {},
+               std::make_shared<torch::optim::Adam>(net->parameters()));
+  EXPECT_THAT([&] { sgd.restore(adam.checkpoint()); },
+              throws_naming<InputError>("torch::optim::Adam", "torch::optim::SGD"));
 }
 
 TEST(Objective, AnOptimizerOfAnotherModuleThrows) {

@@ -3,6 +3,7 @@
 #include "attend/models/language_model.h"
 #include "attend/train/optimizer.h"
 #include "support/seed.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 #include <torch/serialize.h>
@@ -145,6 +146,13 @@ TEST_P(OptimizerState, StepCallsItsClosure) {
   EXPECT_TRUE(loss.requires_grad());
   EXPECT_FALSE(model_->parameters().front().equal(before));
   EXPECT_FALSE(optimizer->step().defined());
+}
+
+TEST_P(OptimizerState, ASecondParameterGroupThrows) {
+  const auto optimizer = make(model_);
+  const std::vector<torch::Tensor> more{torch::ones({2}, torch::requires_grad())};
+  optimizer->add_param_group(torch::optim::OptimizerParamGroup(more));
+  EXPECT_THAT([&] { optimizer->step(); }, throws_naming<c10::ValueError>("2", "add_param_group"));
 }
 
 TEST(OptimizerStateOfAnother, Throws) {

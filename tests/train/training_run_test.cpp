@@ -14,6 +14,8 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <torch/nn/modules/linear.h>
+#include <torch/optim/adam.h>
+#include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
 #include <filesystem>
@@ -229,6 +231,38 @@ TEST_F(TrainingRunTest, ResumeChecksConfigValuesAndModule) {
   };
   EXPECT_THAT(resume_another, throws<InputError>("the state dict does not match"));
   EXPECT_NO_THROW(resume("run", small_config(20)));
+}
+
+TEST_F(TrainingRunTest, ResumeChecksTheTypeOfTheOptimizer) {
+  const auto open = [&](auto make) {
+    const auto net = make_net();
+    return TrainingRun::begin_or_resume(directory_ / "run", make_objective(net), small_config(),
+                                        {.optimizer = make(net->parameters())});
+  };
+  const auto sgd = [](const auto& parameters) {
+    return std::make_shared<torch::optim::SGD>(parameters, torch::optim::SGDOptions(0.1));
+  };
+  const auto adam = [](const auto& parameters) {
+    return std::make_shared<torch::optim::Adam>(parameters);
+  };
+  const auto adamw = [](const auto&) -> std::shared_ptr<torch::optim::Optimizer> {
+    return nullptr;
+  };
+  open(sgd).train({}, stopping_after(4));
+  EXPECT_EQ(open(sgd).resumed_state().step, 4);
+  const auto found = "'torch::optim::SGD'";
+  EXPECT_THAT([&] { open(adam); },
+              throws_naming<InputError>("optimizer", found, "'torch::optim::Adam'"));
+  EXPECT_THAT([&] { open(adamw); }, throws_naming<InputError>("optimizer", found, "'adamw'"));
+}
+
+TEST_F(TrainingRunTest, AResultOfMakeOptimizerHasTheTypeOfItsConfig) {
+  auto config = small_config();
+  config.optimizer = OptimizerKind::muon;
+  TrainingRun::begin(directory_ / "run", make_objective(make_net()), config);
+  const auto net = make_net();
+  EXPECT_NO_THROW(TrainingRun::resume(directory_ / "run", make_objective(net), config,
+                                      {.optimizer = make_optimizer(*net, config)}));
 }
 
 TEST_F(TrainingRunTest, IsNotLoadedAsARunOfARecipe) {

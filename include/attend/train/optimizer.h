@@ -16,7 +16,7 @@
 namespace attend::train {
 
 /// Base class of the optimizers of this library. An optimizer has one parameter group with the
-/// option `lr`.
+/// option `lr`; it does not support `add_param_group`.
 ///
 /// The parameters of an optimizer may be frozen. A step updates only the parameters that require a
 /// gradient at that time: a parameter unfrozen later is optimized from then on, and a parameter
@@ -24,7 +24,8 @@ namespace attend::train {
 class ATTEND_API Optimizer : public torch::optim::Optimizer {
  public:
   /// Updates every parameter that requires a gradient and whose gradient is defined. `closure`, if
-  /// any, computes gradients and loss first. Returns its loss, or an undefined tensor.
+  /// any, computes gradients and loss first. Returns its loss, or an undefined tensor. Throws
+  /// c10::ValueError if a parameter group was added.
   torch::Tensor step(LossClosure closure = nullptr) final;
 
   /// Returns the tensors of the optimizer state by name; the tensors are not copied. A name is
@@ -83,12 +84,19 @@ class ATTEND_API Optimizer : public torch::optim::Optimizer {
 ///     set_lr(*optimizer, lr_at(config, step));
 ATTEND_API void set_lr(torch::optim::Optimizer& optimizer, double lr);
 
+/// Returns the name of a type of optimizer: the name of the `OptimizerKind` for a result of
+/// `make_optimizer`, and the C++ class for another optimizer.
+///
+///     optimizer_name(torch::optim::SGD(net->parameters(), 0.1)) == "torch::optim::SGD"
+ATTEND_API std::string optimizer_name(const torch::optim::Optimizer& optimizer);
+
 /// Returns the state of any optimizer as tensors, for checkpoints. For an `Optimizer`, this is its
-/// `named_state`; for another optimizer, one uint8 tensor with the bytes that torch::save writes.
+/// `named_state`; for another optimizer, one uint8 tensor with the bytes that torch::save writes,
+/// whose name is `optimizer_name`.
 ATTEND_API std::map<std::string, torch::Tensor> state_of(const torch::optim::Optimizer& optimizer);
 /// Restores the result of `state_of`. LibTorch reads the bytes of another optimizer as TorchScript:
 /// load only checkpoints of a trusted origin. Throws InputError if the state is that of another
-/// kind of optimizer, or in the same cases as `Optimizer::load_named_state`.
+/// type of optimizer, or in the same cases as `Optimizer::load_named_state`.
 ATTEND_API void load_state_of(torch::optim::Optimizer& optimizer,
                               const std::map<std::string, torch::Tensor>& state);
 

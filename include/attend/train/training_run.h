@@ -23,7 +23,7 @@ struct TrainingRunOptions {
   std::map<std::string, std::string> values = {};
   Schedule schedule = {};  ///< learning rate of each step; by default `lr_at` with the config
   /// Any optimizer of LibTorch for the objective's module; by default `make_optimizer` with the
-  /// config. See `Trainer::Trainer`.
+  /// config. See `Trainer::Trainer`. A run is resumed only with an optimizer of the same type.
   std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
 };
 
