@@ -153,7 +153,8 @@ void add_losses(const fs::path& metrics, InspectReport& report) {
 
 /// Adds the names, shapes and dtypes of the tensors of a custom module.
 void add_tensors(const fs::path& directory, train::Weights weights, InspectReport& report) {
-  train::RunDirectory::open(directory).state_dict(weights);  // throws if the file is damaged
+  // Throws if the file is damaged. The latest checkpoint has already been checked.
+  if (weights == train::Weights::best) train::RunDirectory::open(directory).state_dict(weights);
   const auto folder =
       weights == train::Weights::best
           ? directory
