@@ -1,40 +1,22 @@
 #include "activity.h"
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
-#include "attend/nn/parameter_count.h"
-#include "attend/train/background_observer.h"
 #include "attend/train/device.h"
 #include "attend/train/recipe_run.h"
-#include "attention_report.h"
 #include "commands.h"
 #include "error_message.h"
-#include "evaluation_text.h"
-#include "inspect_report.h"
-#include "interrupted.h"
-#include "io/files.h"
-#include "io/utf8.h"
-#include "loss_chart.h"
 #include "no_effect.h"
 #include "number_option.h"
-#include "number_text.h"
-#include "progress_line.h"
 #include "recipe_flags.h"
 #include "recipe_folder.h"
 #include "recipe_paths.h"
-#include "report/write_report.h"
-#include "sample_report.h"
-#include "stop_signal.h"
 #include "sweep.h"
 #include "terminal.h"
-#include "train/loss_curves.h"
 #include "train/run_files.h"
+#include "train_run.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-#include <torch/utils.h>
-#include <unistd.h>
 
-#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -88,217 +70,6 @@ class ClaimedDirectory {
 
  private:
   fs::path path_;
-};
-
-/// Trains a run and prints its progress and results.
-class Training {
- public:
-  /// `epochs`: as in `TrainArguments`.
-  Training(train::RecipeRun run, double epochs) : run_(std::move(run)), epochs_(epochs) {}
-
-  /// Trains and finishes the run, and prints a header, the progress, a report and a summary. Throws
-  /// Interrupted if a signal stopped the run before its last step.
-  void run() {
-    const auto result = train();
-    if (const auto text = report_text(output_has_256_colors()); !text.empty())
-      fmt::print("\n{}", text);
-    print_summary(result);
-  }
-
-  /// Does the same as `run`, but prints neither report nor summary.
-  train::TrainResult train() {
-    // Unknown if the run is resumed.
-    const auto neighbors_before = run_.resumed_state().step == 0 ? neighbors() : "";
-    print_header();
-    std::optional<StopSignal> signals(std::in_place);
-    auto result = train_steps();
-    const auto write_report = [&] {
-      signals.reset();  // from here on, a signal ends the process at once
-      // The report runs the model with as many threads as training used, or with all available
-      // threads if training used more. Training may have used more threads if the run finished on a
-      // machine with more cores and was then resumed on this machine.
-      train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
-      report_ = make_report(neighbors_before);
-      if (const auto text = report_text(/*colors=*/false); !text.empty())
-        replace_file(run_.directory().file(train::RunFiles::report), text);
-    };
-    try {
-      if (result.stop_reason == train::StopReason::stop_requested)
-        throw Interrupted(StopSignal::received());
-      Activity activity("evaluating the best weights", "batches");
-      result = run_.finish(result, write_report, [&](int64_t done, int64_t count) {
-        if (StopSignal::received() != 0) throw Interrupted(StopSignal::received());
-        activity.show(done, count);
-      });
-    } catch (const Interrupted&) {
-      write_error(fmt::format("stopped at step {}; resume with: attend train --resume {}\n",
-                              result.state.step, directory()));
-      throw;
-    }
-    write_page();
-    return result;
-  }
-
- private:
-  std::string directory() const { return printable(run_.directory().path().string()); }
-
-  void print_header() {
-    for (const auto& damage : run_.damaged()) {
-      write_error(
-          fmt::format("attend: skipped a damaged checkpoint: {}\n", without_control_codes(damage)));
-    }
-    const auto& recipe = run_.recipe();
-    const auto step = run_.resumed_state().step;
-    const auto& stack = recipe.stack();
-    const auto parameters = parameter_count(train::module_of(run_.model()));
-    fmt::print("{}{}{}{}", report_line("task", recipe.task),
-               report_line("model", fmt::format("{}: {} parameters, num_layers {}, num_heads {}, "
-                                                "embed_dim {}, vocab_size {}",
-                                                train::model_kind(recipe.model), parameters,
-                                                stack.num_layers, stack.num_heads, stack.embed_dim,
-                                                run_.task().tokenizer().size())),
-               report_line("device", run_.device().str()), report_line("run", directory()));
-    const auto& training = recipe.training;
-    if (epochs_ > 0) {
-      fmt::print("{}",
-                 report_line("epochs", fmt::format("{} = {} steps", epochs_, training.max_steps)));
-    }
-    if (training.warmup_steps > training.max_steps) {
-      fmt::print(
-          "{}",
-          report_line("warm-up", fmt::format("{} steps, more than the {} of the training: the "
-                                             "learning rate does not reach lr; see --warmup-steps",
-                                             training.warmup_steps, training.max_steps)));
-    }
-    for (const auto& note : run_.task().data_notes()) {
-      fmt::print("{}", report_line(note.name, note.text));
-    }
-    if (run_.initial_weights()) print_initial_weights(*run_.initial_weights());
-    if (step > 0) fmt::print("{}", report_line("resumed", fmt::format("from step {}", step)));
-    std::fflush(stdout);
-  }
-
-  static void print_initial_weights(const train::InitialWeights& initial) {
-    const auto names = [](const std::vector<std::string>& all) {
-      return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
-    };
-    fmt::print("{}", report_line("init from",
-                                 fmt::format("{}: {} tensors; new: {}; not used: {}",
-                                             printable(initial.directory.string()),
-                                             initial.num_tensors, names(initial.keys.missing_keys),
-                                             names(initial.keys.unexpected_keys))));
-    if (const auto& changed = initial.changed_options; !changed.empty())
-      fmt::print("{}", report_line("changed", fmt::format("{}", fmt::join(changed, "; "))));
-  }
-
-  /// Trains until the last step or a signal.
-  train::TrainResult train_steps() {
-    const auto& resumed = run_.resumed_state();
-    // A background thread prints the progress, so that a paused terminal does not block training.
-    train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
-        run_.recipe().training.max_steps, resumed.best ? resumed.best->loss : INFINITY)});
-    auto stop = [said = false]() mutable {
-      if (StopSignal::received() == 0) return false;
-      if (!said) write_error("\nstopping: saving a checkpoint\n");
-      said = true;
-      return true;
-    };
-    return run_.train({&terminal}, std::ref(stop), std::ref(stop));
-  }
-
-  void print_summary(const train::TrainResult& result) {
-    const auto& state = result.state;
-    const auto& best = state.best.value();
-    fmt::print("\nbest val loss  {:.4f} (step {}, {})\n", best.loss, state.best_step,
-               targets_text(best, run_.model()));
-    if (best.accuracy()) fmt::print("accuracy       {}\n", accuracy_text(best.exact_match));
-    print_losses();
-    if (result.stop_reason == train::StopReason::patience) {
-      fmt::print("early stop     step {}, after {} evaluations without improvement (patience)\n",
-                 state.step, run_.recipe().training.patience);
-    }
-    if (state.skipped_steps > 0) {
-      fmt::print("skipped steps  {} (non-finite loss or gradient)\n", state.skipped_steps);
-    }
-    fmt::print("time           {:.1f} s, {} tok/s with {} CPU thread{}\n", state.seconds(),
-               count_text(std::round(result.tokens_per_second)), state.threads,
-               state.threads == 1 ? "" : "s");
-    fmt::print("run            {}\n", directory());
-    if (const auto page = run_.directory().file(train::RunFiles::page); fs::exists(page))
-      fmt::print("report         {}\n", printable(page.string()));
-    fmt::print("\nNext:\n");
-    fmt::print("  attend eval {}\n", directory());
-    if (std::holds_alternative<SequenceClassifier>(run_.model())) {
-      fmt::print("  attend predict {} TEXT\n", directory());
-    } else {
-      fmt::print("  attend generate {} --prompt TEXT\n", directory());
-    }
-    fmt::print("  attend export {} -o model.pt\n", directory());
-  }
-
-  void print_losses() {
-    constexpr std::string_view kLabel = "losses         ";
-    const auto curves = train::read_loss_curves(run_.directory().file(train::RunFiles::metrics));
-    const auto width = static_cast<std::size_t>(terminal_width(STDOUT_FILENO));
-    const auto line = loss_line(curves, width - std::min(width, kLabel.size()), locale_is_utf8());
-    if (!line.empty()) fmt::print("{}{}\n", kLabel, line);
-  }
-
-  /// Writes the report for a browser. The run is finished without it, so a failure is only a
-  /// warning.
-  void write_page() {
-    const auto page = run_.directory().file(train::RunFiles::page);
-    try {
-      app::write_report(run_.directory().path(), page);
-    } catch (const std::exception& error) {
-      write_error(fmt::format("attend: {} was not written: {}\n", printable(page.string()),
-                              without_control_codes(error_text(error))));
-    }
-  }
-
-  std::string neighbors() { return nearest_neighbors(run_.model(), run_.task()); }
-
-  /// Samples, attention weights and neighbors of the trained model, as text.
-  struct Report {
-    std::string neighbors;  ///< nearest neighbors of embeddings
-    std::vector<LastTokenAttention> attention;
-    std::string samples;
-  };
-
-  Report make_report(const std::string& neighbors_before) {
-    Report report;
-    if (const auto after = neighbors(); !after.empty()) {
-      const auto before =
-          neighbors_before.empty()
-              ? ""
-              : fmt::format(" before training:\n{}after training", neighbors_before);
-      report.neighbors =
-          fmt::format("Nearest token embeddings (cosine similarity){}:\n{}", before, after);
-    }
-    report.attention = last_token_attention(run_.model(), run_.task());
-    report.samples = sample_report(run_.model(), run_.task(), run_.recipe().training.seed);
-    return report;
-  }
-
-  /// Returns the report as text. With `colors`, attention weights are shown on a background of 256
-  /// colors.
-  std::string report_text(bool colors) const {
-    std::vector<std::string> parts;
-    if (!report_.neighbors.empty()) parts.push_back(report_.neighbors);
-    if (!report_.attention.empty()) {
-      parts.push_back(
-          "Attention weights of the last token (last layer, mean over heads). The vectors of the "
-          "last\nlayer contain what earlier layers have read: a large weight of a token such as "
-          "'.' can\nstand for words before it.\n" +
-          attention_text(report_.attention, colors));
-    }
-    if (!report_.samples.empty()) parts.push_back(report_.samples);
-    return fmt::format("{}", fmt::join(parts, "\n"));
-  }
-
-  train::RecipeRun run_;
-  double epochs_;
-  Report report_;
 };
 
 /// Returns the number of steps in which `epochs` epochs are trained, rounded up. `run`: the run
@@ -423,7 +194,7 @@ void run_sweep_of(const TrainArguments& arguments, const RecipeFlags& flags) {
       {.out = arguments.out,
        .axes = arguments.sweep,
        .resolve = [&](const auto& settings) { return recipe_for(arguments, flags, settings); },
-       .train = [&](auto run) { Training(std::move(run), arguments.epochs).train(); },
+       .train = [&](auto run) { train_run(std::move(run), arguments.epochs); },
        .init_from = arguments.init_from});
 }
 
@@ -451,7 +222,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
                                            arguments.init_from)
                  : train::RecipeRun::resume(directory, recipe);
     };
-    Training(start(), arguments.epochs).run();
+    train_run_with_results(start(), arguments.epochs);
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk

@@ -1,0 +1,130 @@
+#include "text_report.h"
+
+#include "attend/nn/eval_guard.h"
+#include "attend/ops/attention_recorder.h"
+#include "heat_color.h"
+#include "io/utf8.h"
+#include "train/samples.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/nn/functional/normalization.h>
+
+namespace attend::app {
+namespace {
+
+constexpr int64_t kNeighbors = 4;
+constexpr int kBarWidth = 30;
+
+/// Returns no weights if the task has no probe texts or the model has no layers.
+std::vector<LastTokenAttention> last_token_attention(train::Model& any_model,
+                                                     const train::Task& task) {
+  if (task.probe_texts().empty()) return {};
+  auto& model = train::model_as<LanguageModel>(any_model, "the attention report");
+  if (model->config.stack.num_layers == 0) return {};
+  const EvalGuard eval(*model);
+  const torch::NoGradGuard no_grad;
+  const auto& tokenizer = task.tokenizer();
+  const auto device = model->embedding->token->weight.device();
+  std::vector<LastTokenAttention> attention;
+  for (const auto& probe : task.probe_texts()) {
+    const auto ids = tokenizer.encode(probe);
+    AttentionRecorder recorder;
+    const auto logits = model(torch::tensor(ids, torch::kLong).to(device));  // (T, V)
+    const auto weights = recorder.weights().back().mean(0)[-1].cpu();        // (H, T, T) -> (T)
+    attention.push_back(
+        {.text = probe, .prediction = tokenizer.token(logits[-1].argmax().item<int64_t>())});
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      attention.back().tokens.push_back(tokenizer.token(ids[i]));
+      attention.back().weights.push_back(weights[static_cast<int64_t>(i)].item<double>());
+    }
+  }
+  return attention;
+}
+
+/// Returns a line for each text, and for each token a line with its weight and a bar or a color.
+std::string attention_text(const std::vector<LastTokenAttention>& attention, bool colors) {
+  std::string text;
+  for (const auto& [probe, prediction, tokens, weights] : attention) {
+    text += fmt::format("  {} -> {}\n", probe, prediction);
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      const auto number = fmt::format("{:.2f}", weights[i]);
+      const auto bar = std::string(static_cast<std::size_t>(weights[i] * kBarWidth + 0.5), '#');
+      text +=
+          fmt::format("    {:<10} {}\n", tokens[i],
+                      colors ? on_heat_color(" " + number + " ", weights[i]) : number + " " + bar);
+    }
+  }
+  return text;
+}
+
+std::string sample_text(train::Model& model, const train::Task& task, int64_t seed) {
+  std::string text;
+  for (const auto& [input, output, expected] : train::make_samples(model, task, {.seed = seed})) {
+    // A truncated text of bytes may begin or end inside of a character.
+    if (expected.empty()) {
+      text += replace_invalid_utf8(input + output) + "\n";
+    } else {
+      text += fmt::format("  {} -> {}  ({})\n", replace_invalid_utf8(input), output,
+                          output == expected ? "correct" : fmt::format("expected {}", expected));
+    }
+  }
+  return text.empty() ? "" : "Samples from the validation set:\n" + text;
+}
+
+}  // namespace
+
+std::string TextReport::text(bool colors) const {
+  std::vector<std::string> parts;
+  if (!neighbors.empty()) parts.push_back(neighbors);
+  if (!attention.empty()) {
+    parts.push_back(
+        "Attention weights of the last token (last layer, mean over heads). The vectors of the "
+        "last\nlayer contain what earlier layers have read: a large weight of a token such as "
+        "'.' can\nstand for words before it.\n" +
+        attention_text(attention, colors));
+  }
+  if (!samples.empty()) parts.push_back(samples);
+  return fmt::format("{}", fmt::join(parts, "\n"));
+}
+
+std::string nearest_neighbors(train::Model& model, const train::Task& task) {
+  if (task.probe_words().empty()) return {};
+  const torch::NoGradGuard no_grad;
+  const auto& tokenizer = task.tokenizer();
+  auto& language_model = train::model_as<LanguageModel>(model, "the nearest-neighbor report");
+  const auto embeddings =
+      torch::nn::functional::normalize(language_model->embedding->token->weight,
+                                       torch::nn::functional::NormalizeFuncOptions().dim(-1));
+  std::string text;
+  for (const auto& word : task.probe_words()) {
+    const auto id = tokenizer.encode(word).at(0);
+    auto similarity = embeddings.mv(embeddings[id]);  // (V)
+    similarity[id] = -2.0;  // less than any cosine: excludes the word itself
+    const auto [values, ids] = similarity.topk(kNeighbors);
+    text += fmt::format("  {:<8}", word);
+    for (int64_t i = 0; i < kNeighbors; ++i) {
+      text += fmt::format("  {} {:.2f}", tokenizer.token(ids[i].item<int64_t>()),
+                          values[i].item<double>());
+    }
+    text += "\n";
+  }
+  return text;
+}
+
+TextReport make_text_report(train::Model& model, const train::Task& task,
+                            const std::string& neighbors_before, int64_t seed) {
+  TextReport report{.neighbors = nearest_neighbors(model, task),
+                    .attention = last_token_attention(model, task),
+                    .samples = sample_text(model, task, seed)};
+  if (!report.neighbors.empty()) {
+    const auto before = neighbors_before.empty()
+                            ? ""
+                            : fmt::format(" before training:\n{}after training", neighbors_before);
+    report.neighbors = fmt::format("Nearest token embeddings (cosine similarity){}:\n{}", before,
+                                   report.neighbors);
+  }
+  return report;
+}
+
+}  // namespace attend::app
