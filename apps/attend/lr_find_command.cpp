@@ -96,7 +96,7 @@ void check_flags(const RecipeFlags& flags) {
 
 void run_lr_find(const LrFindArguments& arguments, const RecipeFlags& flags) {
   check_flags(flags);
-  const auto recipe = flags.resolve(arguments.recipe);
+  const auto recipe = flags.resolve(read_recipe_argument(arguments.recipe));
   const auto& range = arguments.range;
   if (range.min_lr >= range.max_lr) {
     throw InputError(

@@ -12,7 +12,6 @@
 #include "parse_number.h"
 #include "recipe_folder.h"
 #include "recipe_paths.h"
-#include "train/recipe_file.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
@@ -280,27 +279,21 @@ void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
   }
 }
 
-/// Returns the text of a recipe file. Each file is read only once, since a pipe cannot be read
-/// again for the next combination of a sweep.
-const train::RecipeText& recipe_text(const std::filesystem::path& file) {
-  static std::map<std::string, train::RecipeText> texts;
-  const auto found = texts.find(file.string());
-  if (found != texts.end()) return found->second;
-  return texts.emplace(file.string(), train::read_recipe_text(file)).first->second;
-}
-
 /// Returns the name of a recipe file without folder and extension; empty for a pipe.
 std::string name_of(const std::filesystem::path& file) {
   std::error_code missing;
   return std::filesystem::is_regular_file(file, missing) ? printable(file.stem().string()) : "";
 }
 
-/// Returns `function()`. If `function` throws InputError for a file that is not a recipe, the
-/// message names the flag for texts.
-template <typename Function>
-auto suggesting_text_flag(const std::filesystem::path& file, const Function& function) {
+}  // namespace
+
+std::optional<train::RecipeText> read_recipe_argument(const std::string& name_or_path) {
+  if (name_or_path.empty()) return std::nullopt;
+  const auto file = find_recipe(name_or_path);
   try {
-    return function();
+    auto text = train::read_recipe_text(file);
+    train::parse_task_of_recipe(text, {});  // throws if the file is not a recipe
+    return text;
   } catch (const InputError& error) {
     std::error_code missing;
     if (file.extension() == ".toml" || !std::filesystem::is_regular_file(file, missing)) throw;
@@ -308,8 +301,6 @@ auto suggesting_text_flag(const std::filesystem::path& file, const Function& fun
         fmt::format("{}; to train on this file, pass --text {}", error.what(), file.string()));
   }
 }
-
-}  // namespace
 
 const RecipeField& find_field(const std::string& option, const std::string& name) {
   const bool has_table = name.find('.') != std::string::npos;
@@ -369,15 +360,11 @@ bool RecipeFlags::has(const std::string& flag) const {
                      [&](const Setting& each) { return each.field.get().flag() == flag; });
 }
 
-Recipe RecipeFlags::resolve(const std::string& name_or_path,
+Recipe RecipeFlags::resolve(const std::optional<train::RecipeText>& file,
                             const std::optional<Recipe>& source) const {
-  const auto file = name_or_path.empty() ? std::filesystem::path() : find_recipe(name_or_path);
   Recipe wanted;
   wanted.task.clear();
-  if (!file.empty()) {
-    wanted = suggesting_text_flag(
-        file, [&] { return train::parse_task_of_recipe(recipe_text(file), wanted); });
-  }
+  if (file) wanted = train::parse_task_of_recipe(*file, wanted);
   const auto task_of_file = wanted.task;
   for (const auto& each : given_) {
     if (std::string_view(each.field.get().section).empty()) each.set(wanted);
@@ -405,7 +392,7 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path,
     throw InputError(
         fmt::format("--task {} contradicts the recipe {}, whose task is '{}': remove "
                     "one of them from the command",
-                    wanted.task, name_or_path, task_of_file));
+                    wanted.task, file->source, task_of_file));
   }
   if (!wanted.text.empty() && !task.reads_file()) {
     throw InputError(
@@ -415,9 +402,11 @@ Recipe RecipeFlags::resolve(const std::string& name_or_path,
   }
   Recipe recipe = source ? train::fine_tuning_recipe(*source, wanted.task) : task.defaults;
   if (!wanted.text.empty()) recipe.data.val_text.clear();  // belongs to the text of `source`
-  if (!file.empty()) recipe = train::parse_recipe(recipe_text(file), recipe);
+  if (file) {
+    recipe = train::parse_recipe(*file, recipe);
+    recipe.name = name_of(file->source);
+  }
   recipe.task = wanted.task;
-  recipe.name = name_of(file);
   return over(recipe);
 }
 

@@ -2,6 +2,7 @@
 
 #include "attend/train/recipe.h"
 #include "train/recipe_fields.h"
+#include "train/recipe_file.h"
 
 #include <CLI/App.hpp>
 
@@ -12,6 +13,12 @@
 #include <vector>
 
 namespace attend::app {
+
+/// Reads the recipe file of the argument `name_or_path`; see `find_recipe`. Returns std::nullopt if
+/// the argument is empty. Throws InputError in the same cases as `find_recipe` and
+/// `train::read_recipe_text`, and if the file is not a recipe; the message then names the flag for
+/// texts.
+std::optional<train::RecipeText> read_recipe_argument(const std::string& name_or_path);
 
 /// A value that the command line gives for a field of a recipe.
 struct Setting {
@@ -45,11 +52,11 @@ class RecipeFlags {
   /// Returns these flags and further settings, which are applied last.
   RecipeFlags with(const std::vector<Setting>& more) const;
 
-  /// Returns the recipe `name_or_path` with the flags applied. Values not set in the recipe file
-  /// or by flags are the task's defaults. If `name_or_path` is empty, applies the flags to the
-  /// task's defaults. `source`: recipe of the run whose weights are the initial weights. Its task
+  /// Returns the recipe in `file` with the flags applied. Values not set in the recipe file or by
+  /// flags are the task's defaults. Without `file`, applies the flags to the task's defaults.
+  /// `source`: recipe of the run whose weights are the initial weights. Its task
   /// is the default task, and the defaults of the values are those of `fine_tuning_recipe`.
-  train::Recipe resolve(const std::string& name_or_path,
+  train::Recipe resolve(const std::optional<train::RecipeText>& file,
                         const std::optional<train::Recipe>& source = {}) const;
   /// Returns `base` with the flags applied. Throws InputError if two flags set the same value.
   train::Recipe over(train::Recipe base) const;

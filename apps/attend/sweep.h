@@ -20,6 +20,7 @@ struct Sweep {
   /// Trains and finishes the run of a combination. Throws Interrupted if a signal stopped it.
   std::function<void(train::RecipeRun)> train;
   std::filesystem::path init_from;  ///< run whose weights are the initial weights; may be empty
+  train::TaskMaker task_maker;      ///< makes the tasks of the combinations
 };
 
 /// Parses KEY=VALUE,VALUE,... and returns a setting for each value. Throws CLI::ValidationError for

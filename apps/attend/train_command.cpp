@@ -11,6 +11,7 @@
 #include "recipe_folder.h"
 #include "recipe_paths.h"
 #include "sweep.h"
+#include "task_cache.h"
 #include "terminal.h"
 #include "train/run_files.h"
 #include "train_run.h"
@@ -19,6 +20,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -72,12 +74,9 @@ class ClaimedDirectory {
   fs::path path_;
 };
 
-/// Returns the number of steps in which `epochs` epochs are trained, rounded up. `run`: the run
-/// whose tokenizer is used; empty for a new tokenizer.
-int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& run) {
-  const Activity activity(kPreparingData);
-  const auto task = train::make_task(recipe, run.empty() ? nullptr : load_tokenizer(run));
-  const auto sequences = task->num_training_sequences();
+/// Returns the number of steps in which `epochs` epochs of `task` are trained, rounded up.
+int64_t steps_of(double epochs, const train::Recipe& recipe, const train::Task& task) {
+  const auto sequences = task.num_training_sequences();
   if (!sequences) {
     throw InputError(
         fmt::format("--epochs requires a task with a fixed number of training sequences, found the "
@@ -98,29 +97,52 @@ int64_t steps_of(double epochs, const train::Recipe& recipe, const fs::path& run
   return static_cast<int64_t>(steps);
 }
 
-/// Returns the setting of max_steps for --epochs. It must be the last setting of a recipe, since
-/// the number of steps depends on the data, max_seq_len and the batch size.
-Setting epochs_setting(const TrainArguments& arguments) {
-  const auto run = arguments.resume.empty() ? arguments.init_from : arguments.resume;
-  const auto set = [epochs = arguments.epochs, run](train::Recipe& recipe) {
-    train::check_recipe(recipe);
-    expand_patterns(recipe);
-    recipe.training.max_steps = steps_of(epochs, recipe, run);
-  };
-  return {find_field("--epochs", "max_steps"), "--epochs", set};
-}
+/// Makes the recipes of a command line.
+class Recipes {
+ public:
+  /// Reads the recipe of the command line, if there is one. `tasks` makes the tasks for --epochs.
+  Recipes(const TrainArguments& arguments, const RecipeFlags& flags, train::TaskMaker tasks)
+      : arguments_(arguments),
+        flags_(flags),
+        file_(read_recipe_argument(arguments.recipe)),
+        tasks_(std::move(tasks)) {}
 
-/// Returns the recipe with the flags and `settings` applied.
-train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& command_flags,
-                         std::vector<Setting> settings = {}) {
-  if (arguments.epochs > 0) settings.push_back(epochs_setting(arguments));
-  const auto flags = command_flags.with(settings);
-  if (arguments.resume.empty()) {
+  /// Returns the recipe with the flags and `settings` applied.
+  train::Recipe operator()(std::vector<Setting> settings = {}) const {
+    if (arguments_.epochs > 0) settings.push_back(epochs_setting());
+    const auto flags = flags_.with(settings);
+    if (!arguments_.resume.empty())
+      return flags.over(train::RunDirectory::open(arguments_.resume).recipe());
     std::optional<train::Recipe> source;
-    if (!arguments.init_from.empty())
-      source = train::RunDirectory::open(arguments.init_from).recipe();
-    return flags.resolve(arguments.recipe, source);
+    if (!arguments_.init_from.empty())
+      source = train::RunDirectory::open(arguments_.init_from).recipe();
+    return flags.resolve(file_, source);
   }
+
+ private:
+  /// Returns the setting of max_steps for --epochs. It must be the last setting of a recipe, since
+  /// the number of steps depends on the data, max_seq_len and the batch size.
+  Setting epochs_setting() const {
+    const auto run = arguments_.resume.empty() ? arguments_.init_from : arguments_.resume;
+    const auto set = [this, run](train::Recipe& recipe) {
+      train::check_recipe(recipe);
+      expand_patterns(recipe);
+      const Activity activity(kPreparingData);
+      const auto task = tasks_(recipe, run.empty() ? nullptr : load_tokenizer(run));
+      recipe.training.max_steps = steps_of(arguments_.epochs, recipe, *task);
+    };
+    return {find_field("--epochs", "max_steps"), "--epochs", set};
+  }
+
+  const TrainArguments& arguments_;
+  const RecipeFlags& flags_;
+  std::optional<train::RecipeText> file_;
+  train::TaskMaker tasks_;
+};
+
+/// Throws InputError for an option that --resume does not allow.
+void check_resume(const TrainArguments& arguments) {
+  if (arguments.resume.empty()) return;
   for (const auto& [given, name] :
        {std::pair(!arguments.recipe.empty(), "the recipe"),
         std::pair(!arguments.out.empty(), "--out"), std::pair(arguments.overwrite, "--overwrite"),
@@ -130,7 +152,6 @@ train::Recipe recipe_for(const TrainArguments& arguments, const RecipeFlags& com
           "--resume uses the recipe and the directory of the run: remove {} from the command",
           name));
   }
-  return flags.over(train::RunDirectory::open(arguments.resume).recipe());
 }
 
 /// Throws InputError for an option without effect, and for a directory that cannot be the directory
@@ -170,8 +191,9 @@ void check_output(const TrainArguments& arguments) {
   }
 }
 
-/// Trains the combinations of --sweep. Throws InputError for an option of a single run.
-void run_sweep_of(const TrainArguments& arguments, const RecipeFlags& flags) {
+/// Throws InputError for an option of a single run beside --sweep, and for a directory that cannot
+/// be the directory of a sweep.
+void check_sweep(const TrainArguments& arguments) {
   for (const auto& [given, name] : {std::pair(!arguments.resume.empty(), "--resume"),
                                     std::pair(arguments.overwrite, "--overwrite"),
                                     std::pair(arguments.print_config, "--print-config")}) {
@@ -190,23 +212,11 @@ void run_sweep_of(const TrainArguments& arguments, const RecipeFlags& flags) {
                     arguments.out));
   }
   check_output(arguments);
-  run_sweep(
-      {.out = arguments.out,
-       .axes = arguments.sweep,
-       .resolve = [&](const auto& settings) { return recipe_for(arguments, flags, settings); },
-       .train = [&](auto run) { train_run(std::move(run), arguments.epochs); },
-       .init_from = arguments.init_from});
 }
 
-void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
-  ignore_write_signals();  // a closed pipe must not end the run
-  if (!arguments.sweep.empty()) return run_sweep_of(arguments, flags);
-  auto recipe = recipe_for(arguments, flags);
-  check_output(arguments);
-  if (arguments.print_config) {
-    fmt::print("{}", train::to_toml(recipe));
-    return;
-  }
+/// Begins or resumes the run of the command line, and trains it.
+void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
+                     const train::TaskMaker& tasks) {
   train::set_num_threads(recipe.training.threads);
   make_paths_absolute(recipe);
   std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
@@ -219,8 +229,8 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
       const Activity activity(kPreparingData);
       return arguments.resume.empty()
                  ? train::RecipeRun::begin(directory, recipe, arguments.overwrite,
-                                           arguments.init_from)
-                 : train::RecipeRun::resume(directory, recipe);
+                                           arguments.init_from, tasks)
+                 : train::RecipeRun::resume(directory, recipe, tasks);
     };
     train_run_with_results(start(), arguments.epochs);
   } catch (const InputError&) {  // names the folder `replaced` where it matters
@@ -228,6 +238,31 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   } catch (const std::runtime_error& error) {  // such as a full disk
     throw std::runtime_error(error_text(error) + train::replaced_clause(directory));
   }
+}
+
+void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
+  ignore_write_signals();  // a closed pipe must not end the run
+  const bool is_sweep = !arguments.sweep.empty();
+  if (is_sweep) check_sweep(arguments);
+  check_resume(arguments);
+  TaskCache cache;
+  const train::TaskMaker tasks = std::ref(cache);
+  const Recipes recipes(arguments, flags, tasks);
+  if (is_sweep) {
+    return run_sweep({.out = arguments.out,
+                      .axes = arguments.sweep,
+                      .resolve = recipes,
+                      .train = [&](auto run) { train_run(std::move(run), arguments.epochs); },
+                      .init_from = arguments.init_from,
+                      .task_maker = tasks});
+  }
+  const auto recipe = recipes();
+  check_output(arguments);
+  if (arguments.print_config) {
+    fmt::print("{}", train::to_toml(recipe));
+    return;
+  }
+  start_and_train(arguments, recipe, tasks);
 }
 
 }  // namespace

@@ -150,11 +150,12 @@ InitialWeights copy_initial_weights(const std::filesystem::path& directory, cons
 
 }  // namespace
 
-TrainingSetup make_training_setup(const Recipe& recipe, const std::filesystem::path& init_from) {
-  if (init_from.empty()) return make_training_setup(recipe);
+TrainingSetup make_training_setup(const Recipe& recipe, const std::filesystem::path& init_from,
+                                  const TaskMaker& task_maker) {
+  if (init_from.empty()) return make_training_setup(recipe, nullptr, task_maker);
   const auto source = RunDirectory::open(init_from).load();
   check_tokenizer_options(init_from, source, recipe);
-  auto setup = make_training_setup(recipe, source.tokenizer);
+  auto setup = make_training_setup(recipe, source.tokenizer, task_maker);
   setup.initial_weights = copy_initial_weights(init_from, source, recipe, setup);
   return setup;
 }

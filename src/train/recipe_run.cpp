@@ -36,11 +36,11 @@ void check_init_from(const std::filesystem::path& directory,
 
 }  // namespace
 
-TrainingSetup make_training_setup(const Recipe& recipe,
-                                  std::shared_ptr<const Tokenizer> tokenizer) {
+TrainingSetup make_training_setup(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer,
+                                  const TaskMaker& task_maker) {
   check_recipe(recipe);
   const auto device = resolve_device(recipe.training.device);
-  auto task = make_task(recipe, std::move(tokenizer));
+  auto task = task_maker(recipe, std::move(tokenizer));
   torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
   auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
   module_of(model).to(device);
@@ -75,9 +75,10 @@ RecipeRun::RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingR
       run_(std::move(run)) {}
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
-                           bool overwrite, const std::filesystem::path& init_from) {
+                           bool overwrite, const std::filesystem::path& init_from,
+                           const TaskMaker& task_maker) {
   check_can_create(directory, overwrite);  // first, since making the task may take long
-  const auto setup = make_training_setup(recipe, init_from);
+  const auto setup = make_training_setup(recipe, init_from, task_maker);
   auto content = run_content(recipe, *setup.task);
   if (setup.initial_weights) content.record.init_from = setup.initial_weights->run_id;
   auto run = TrainingRun::begin(directory, content, objective_of(recipe, setup), recipe.training,
@@ -86,30 +87,33 @@ RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe&
   return {recipe, setup, std::move(run)};
 }
 
-RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe) {
+RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe,
+                          const TaskMaker& task_maker) {
   RunDirectory::open(directory);  // throws if the directory is not a run
   check_values(directory, fixed_values(recipe));
-  const auto setup = make_training_setup(recipe, load_tokenizer(directory));
+  const auto setup = make_training_setup(recipe, load_tokenizer(directory), task_maker);
   return {recipe, setup,
           TrainingRun::open(directory, run_content(recipe, *setup.task),
                             objective_of(recipe, setup), recipe.training, {})};
 }
 
-RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe) {
-  auto run = open(directory, recipe);
+RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe,
+                            const TaskMaker& task_maker) {
+  auto run = open(directory, recipe, task_maker);
   run.run_.check_is_unfinished();
   return run;
 }
 
 RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
-                                     const std::filesystem::path& init_from) {
+                                     const std::filesystem::path& init_from,
+                                     const TaskMaker& task_maker) {
   const bool exists = RunDirectory::exists(directory);
   if (exists) check_init_from(directory, init_from);
   // A process may have been killed after it created the run and before it saved the initial
   // weights.
   const bool begins = !exists || (!init_from.empty() && !has_weights(directory));
-  return begins ? begin(directory, recipe, /*overwrite=*/exists, init_from)
-                : open(directory, recipe);
+  return begins ? begin(directory, recipe, /*overwrite=*/exists, init_from, task_maker)
+                : open(directory, recipe, task_maker);
 }
 
 TrainResult RecipeRun::train(const std::vector<Observer*>& observers,

@@ -220,6 +220,21 @@ class Sweep(RunsTest):
         self.assertIn(f"from step {stopped}\n", printed)
         self.assertEqual([each["run"] for each in self.results()["combinations"]], ["num_layers=1", "num_layers=0"])
 
+    def test_the_data_is_read_once(self):
+        text = self.folder / "letters.txt"
+        text.write_text("abcdefghi\n" * 100)
+        long = ["--text", text, "--max-seq-len", 16, *TINY[2:], "--batch-size", 8, "--epochs", 30, "--warmup-steps", 0,
+                "--eval-every", 200, "--checkpoint-every", 10, "--threads", 1, "--sweep", "num_layers=1,0",
+                "--out", self.out]
+        process = start_in_terminal("train", *long)
+        self.addCleanup(kill, process)
+        self.assertTrue(wait_for(lambda: last_step(self.out / "num_layers=1") >= 10, process))
+        text.unlink()
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+        for each in self.results()["combinations"]:
+            self.assertIn("val_loss", each)
+
     def test_a_failed_combination_does_not_stop_the_others(self):
         result = attend("train", "--embed-dim", 16, "--batch-size", 8, "--max-grad-norm", 0, "--warmup-steps", 0,
                         "--optimizer", "muon", "--weight-decay", 10, "--schedule", "constant", "--max-steps", 20,

@@ -143,6 +143,23 @@ TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
   EXPECT_THAT(beginning("run", true), throws<InputError>("is writing to this run"));
 }
 
+TEST_F(RecipeRunTest, UsesTheTaskOfTheTaskMaker) {
+  const std::shared_ptr<const Task> task = make_task(recipe_);
+  int calls = 0;
+  const TaskMaker maker = [&](const Recipe&, const std::shared_ptr<const Tokenizer>& tokenizer) {
+    ++calls;
+    EXPECT_EQ(tokenizer != nullptr, calls == 2);  // a run that is resumed has a tokenizer
+    return task;
+  };
+  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {}, maker).task(), task.get());
+  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {}, maker).task(), task.get());
+  EXPECT_EQ(calls, 2);
+  const auto other = [task = std::shared_ptr<const Task>(make_task(small_recipe("addition")))](
+                         const Recipe&, const auto&) { return task; };
+  EXPECT_THAT([&] { RecipeRun::resume(directory_ / "run", recipe_, other); },
+              throws_naming<InputError>("tokenizer"));
+}
+
 using SubwordRunTest = SubwordTest;
 
 /// Replaces the tokenizer in the run directory by another tokenizer, and checks that the run uses

@@ -37,16 +37,24 @@ struct TrainingSetup {
   std::optional<InitialWeights> initial_weights = {};  ///< empty if all weights are random
 };
 
+/// Function that makes the task of a recipe with a tokenizer, as `make_task` does. It may return a
+/// task that was already made for the same data and tokenizer, so that large files are read and
+/// encoded only once.
+using TaskMaker = std::function<std::shared_ptr<const Task>(
+    const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)>;
+
 /// Makes the task and the model of a recipe. Seeds LibTorch's global generators with the recipe's
-/// seed. `tokenizer` is passed to `make_task`. Throws InputError for a device that is not
+/// seed. `tokenizer` is passed to `task_maker`. Throws InputError for a device that is not
 /// available, and in the same cases as `check_recipe`, `make_task` and `make_model`.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
-                                             std::shared_ptr<const Tokenizer> tokenizer = nullptr);
+                                             std::shared_ptr<const Tokenizer> tokenizer = nullptr,
+                                             const TaskMaker& task_maker = make_task);
 
 /// Makes the task and the model of a recipe. The initial weights of the model are those of the run
 /// in `init_from`, as in `RecipeRun::begin`, or random if `init_from` is empty.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
-                                             const std::filesystem::path& init_from);
+                                             const std::filesystem::path& init_from,
+                                             const TaskMaker& task_maker = make_task);
 
 /// Returns a recipe for a run of `task` that begins with the weights of a run with the recipe
 /// `source`: the default recipe of `task`, with the options of the model and the tokenizer of
@@ -77,13 +85,16 @@ class ATTEND_API RecipeRun {
   /// weights are saved in a checkpoint of step 0. Throws InputError if the tokenizers or the models
   /// do not fit, and in the same cases as `RunDirectory::load`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
-                         bool overwrite = false, const std::filesystem::path& init_from = {});
+                         bool overwrite = false, const std::filesystem::path& init_from = {},
+                         const TaskMaker& task_maker = make_task);
   /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
-  static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe);
+  static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe,
+                          const TaskMaker& task_maker = make_task);
   /// Begins a run in `directory`, or resumes the existing run; see `TrainingRun::begin_or_resume`.
   /// `init_from`: as in `begin`. Throws InputError if the existing run began with other weights.
   static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
-                                   const std::filesystem::path& init_from = {});
+                                   const std::filesystem::path& init_from = {},
+                                   const TaskMaker& task_maker = make_task);
 
   /// Trains; see `TrainingRun::train`. Also writes `samples.jsonl` and the folder `embeddings` with
   /// the outputs and the token embeddings of the model at each evaluation.
@@ -118,7 +129,8 @@ class ATTEND_API RecipeRun {
   RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingRun run);
 
   /// Opens an existing run, finished or not.
-  static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe);
+  static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe,
+                        const TaskMaker& task_maker);
 
   Recipe recipe_;
   std::shared_ptr<const Task> task_;
