@@ -6,6 +6,7 @@
 #include "error_message.h"
 #include "interrupted.h"
 #include "io/files.h"
+#include "io/parse_json.h"
 #include "io/utf8.h"
 #include "overrides.h"
 #include "recipe_paths.h"
@@ -106,6 +107,29 @@ void check_combination(const Sweep& sweep, Combination& combination) {
   }
 }
 
+/// Throws InputError if sweep.json in `out` contains the results of other runs than `names`, since
+/// these results would be lost.
+void check_results(const fs::path& out, const std::set<std::string>& names) {
+  const auto path = out / kResults;
+  if (!fs::exists(path)) return;
+  with_source(path.string(), [&] {
+    try {
+      const auto results = parse_json(read_bytes(path));
+      for (const auto& each : results.at("combinations")) {
+        const auto run = each.at("run").get<std::string>();
+        if (names.contains(run)) continue;
+        throw InputError(
+            fmt::format("the result of another sweep, with the run {}, expected only runs of this "
+                        "sweep, such as {}: pass another --out",
+                        printable(run), *names.begin()));
+      }
+    } catch (const nlohmann::json::exception& error) {
+      throw InputError(
+          fmt::format("not the result of a sweep: {}: pass another --out", message_of(error)));
+    }
+  });
+}
+
 /// Returns all combinations. Checks all recipes before the first run directory is opened, since
 /// opening a run to resume it writes its recipe.
 std::vector<Combination> make_combinations(const Sweep& sweep) {
@@ -125,6 +149,7 @@ std::vector<Combination> make_combinations(const Sweep& sweep) {
                         combinations.back().name));
     });
   }
+  check_results(sweep.out, names);
   for (auto& combination : combinations)
     with_source(combination.source, [&] { check_combination(sweep, combination); });
   return combinations;

@@ -29,8 +29,9 @@ std::vector<Setting> parse_sweep(const std::string& text);
 
 /// Checks all combinations, trains the combinations that are not finished, prints a table of the
 /// results and writes it to sweep.json. Resumes unfinished runs. Throws InputError, before training
-/// starts, if a combination is invalid. Throws std::runtime_error at the end if the training of a
-/// combination failed, and Interrupted if a signal stopped the sweep.
+/// starts, if a combination is invalid, or if sweep.json contains results of other runs. Throws
+/// std::runtime_error at the end if the training of a combination failed, and Interrupted if a
+/// signal stopped the sweep.
 void run_sweep(const Sweep& sweep);
 
 }  // namespace attend::app

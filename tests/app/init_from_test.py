@@ -175,11 +175,12 @@ class InitFrom(CommandTest):
                              run_id_of(self.base))
             self.assertEqual(self.initial_weights(self.out / name), self.weights(self.base / "model.safetensors"))
         self.succeeds(*arguments, "--sweep", "lr=1e-3,3e-3")
-        message = self.refuses(["train", *arguments[3:], "--max-seq-len", 16, *TINY, "--sweep", "lr=1e-3"])
+        message = self.refuses(["train", *arguments[3:], "--max-seq-len", 16, *TINY, "--sweep",
+                                "lr=1e-3,3e-3"])
         expect_names(self, message, self.out / "lr=0.001", "init_from", run_id_of(self.base))
-        expect_names(self, self.refuses([*arguments, "--sweep", "num_layers=1,2"]), "--sweep num_layers=2",
-                     "num_layers", 1, 2)
-        self.assertFalse((self.out / "num_layers=1").exists())
+        expect_names(self, self.refuses([*arguments[:-1], self.folder / "other", "--sweep", "num_layers=1,2"]),
+                     "--sweep num_layers=2", "num_layers", 1, 2)
+        self.assertFalse((self.folder / "other").exists())
 
     def test_epochs_use_the_tokenizer_of_the_run(self):
         text = self.write("short.txt", "the hen " * 50)  # 400 tokens, 360 of them training data: 22 sequences

@@ -197,7 +197,6 @@ class Sweep(RunsTest):
     def test_finished_combinations_are_skipped_and_others_are_resumed_or_added(self):
         self.train(*self.sweep("num_layers=0"))
         before = (self.out / "num_layers=0" / "metrics.jsonl").stat().st_mtime_ns
-        (self.out / "sweep.json").unlink()
         printed = self.train(*self.sweep("num_layers=0,1")).stdout
         self.assertEqual((self.out / "num_layers=0" / "metrics.jsonl").stat().st_mtime_ns, before)
         self.assertEqual(printed.count("\ntask  "), 1)
@@ -234,6 +233,18 @@ class Sweep(RunsTest):
         self.assertEqual(process.returncode, 0, errors)
         for each in self.results()["combinations"]:
             self.assertIn("val_loss", each)
+
+    def test_another_sweep_in_the_directory_is_refused(self):
+        self.train(*self.sweep("num_layers=0"))
+        before = files_of(self.out)
+        self.fails(2, self.sweep("lr=1e-3", arguments=["--num-layers", 0]), str(self.out / "sweep.json"), "num_layers=0",
+                   "lr=0.001", "--out")
+        self.assertEqual(files_of(self.out), before)
+        self.train(*self.sweep("num_layers=0,1"))
+        self.assertEqual(len(self.results()["combinations"]), 2)
+        for content in ("{}", "[1", '{"combinations": [{}]}'):
+            (self.out / "sweep.json").write_text(content)
+            self.fails(2, self.sweep("num_layers=0"), str(self.out / "sweep.json"))
 
     def test_a_failed_combination_does_not_stop_the_others(self):
         result = attend("train", "--embed-dim", 16, "--batch-size", 8, "--max-grad-norm", 0, "--warmup-steps", 0,
