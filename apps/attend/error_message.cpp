@@ -4,7 +4,7 @@
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
-#include "train/recipe_fields.h"
+#include "recipe_flags.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -81,6 +81,31 @@ bool names_key(const std::string& message, const std::string& key) {
   return false;
 }
 
+/// Replaces keys of a recipe in backquotes by flags: `unknown = replace` becomes --unknown replace,
+/// a flag of `train`. A key without a value, such as `text`, becomes a flag if it is one of
+/// `command`, which may be null.
+std::string with_flags(const std::string& message, const CLI::App* train, const CLI::App* command) {
+  std::string text;
+  std::size_t rest = 0;
+  for (auto begin = message.find('`'); begin != std::string::npos;
+       begin = message.find('`', rest)) {
+    const auto end = message.find('`', begin + 1);
+    if (end == std::string::npos) break;
+    const auto quoted = message.substr(begin + 1, end - begin - 1);
+    const auto equals = quoted.find(" = ");
+    const auto* owner = equals == std::string::npos ? command : train;
+    const auto flag = flag_of(quoted.substr(0, equals));
+    text += message.substr(rest, begin - rest);
+    if (owner == nullptr || owner->get_option_no_throw(flag) == nullptr) {
+      text += "`" + quoted + "`";
+    } else {
+      text += equals == std::string::npos ? flag : flag + " " + quoted.substr(equals + 3);
+    }
+    rest = end + 1;
+  }
+  return text + message.substr(rest);
+}
+
 /// Returns " (flag --max-steps)" for a message with the key max_steps; empty if the message has no
 /// key of a recipe that is a flag of `command`. Keys that are also English words, such as length,
 /// count only if their flag was given and the message has no other flag.
@@ -88,7 +113,7 @@ std::string flags_in(const std::string& message, const CLI::App& command) {
   std::vector<std::string> flags;
   for (const auto& field : train::recipe_fields()) {
     const std::string key = field.key;
-    const auto flag = field.flag();
+    const auto flag = flag_of(key);
     const auto* option = command.get_option_no_throw(flag);
     if (option == nullptr || message.find(flag) != std::string::npos) continue;
     const bool is_clear = key.find('_') != std::string::npos ||
@@ -181,6 +206,7 @@ std::string error_message(const CLI::App& app, const std::exception& error) {
     return out_of_memory(command, message);
   }
   erase_places(message);
+  message = with_flags(message, app.get_subcommand("train"), command);
   if (message.starts_with(". ")) message.erase(0, 2);  // the condition of an enforce may be empty
   return command == nullptr ? message : message + flags_in(message, *command);
 }

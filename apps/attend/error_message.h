@@ -16,7 +16,8 @@ std::string parse_error_message(const CLI::App& app, const CLI::ParseError& erro
 
 /// Returns the message for an exception that a subcommand of `app` has thrown. The message contains
 /// no names of C++ types or source files. If memory ran out, it contains the flags that reduce the
-/// memory. After a message with keys of a recipe, it contains the flags of these keys.
+/// memory. Keys of a recipe in backquotes, such as `unknown = replace`, become flags. After a
+/// message with other keys of a recipe, it contains the flags of these keys.
 std::string error_message(const CLI::App& app, const std::exception& error);
 
 /// Returns the message for a switch with a value, such as --bias=false.

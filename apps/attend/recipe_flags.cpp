@@ -126,7 +126,7 @@ struct ParseValue {
   /// Returns a setting for a value that is parsed.
   template <typename T>
   Setting setting(const T& value) const {
-    return {field, name, [ref = field.ref, flag = field.flag(), value](Recipe& recipe) {
+    return {field, name, [ref = field.ref, flag = flag_of(field.key), value](Recipe& recipe) {
               const auto target = ref(recipe);
               const auto* found = std::get_if<T*>(&target);
               if (found == nullptr) {
@@ -180,7 +180,7 @@ struct AddFlag {
 
   template <typename T>
   CLI::Option* operator()(T*) const {
-    const auto flag = field.flag();
+    const auto flag = flag_of(field.key);
     if constexpr (std::is_same_v<T, bool>) {
       const auto name = fmt::format("{},!--no-{}", flag, flag.substr(2));
       const auto take = [&given = given, &field = field, flag](int64_t n) {
@@ -302,6 +302,11 @@ std::optional<train::RecipeText> read_recipe_argument(const std::string& name_or
   }
 }
 
+std::string flag_of(std::string key) {
+  std::ranges::replace(key, '_', '-');
+  return "--" + key;
+}
+
 const RecipeField& find_field(const std::string& option, const std::string& name) {
   const bool has_table = name.find('.') != std::string::npos;
   std::vector<std::string> names;
@@ -357,7 +362,7 @@ RecipeFlags RecipeFlags::with(const std::vector<Setting>& more) const {
 bool RecipeFlags::has(const std::string& flag) const {
   return command_->count(flag) > 0 ||
          std::any_of(given_.begin(), given_.end(),
-                     [&](const Setting& each) { return each.field.get().flag() == flag; });
+                     [&](const Setting& each) { return flag_of(each.field.get().key) == flag; });
 }
 
 Recipe RecipeFlags::resolve(const std::optional<train::RecipeText>& file,
@@ -396,8 +401,8 @@ Recipe RecipeFlags::resolve(const std::optional<train::RecipeText>& file,
   }
   if (!wanted.text.empty() && !task.reads_file()) {
     throw InputError(
-        fmt::format("the task '{}' does not read a file: remove the flag --text, or the key `text` "
-                    "of the recipe",
+        fmt::format("the task '{}' does not read a file: remove --text from the command, or text "
+                    "from the recipe",
                     wanted.task));
   }
   Recipe recipe = source ? train::fine_tuning_recipe(*source, wanted.task) : task.defaults;

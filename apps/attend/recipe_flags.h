@@ -27,6 +27,9 @@ struct Setting {
   std::function<void(train::Recipe&)> set;  ///< sets the value in a recipe
 };
 
+/// Returns the flag of a key of a recipe: --embed-dim for embed_dim.
+std::string flag_of(std::string key);
+
 /// Returns the field with the key `name`, for example lr or training.lr. Throws
 /// CLI::ValidationError with `option` if no field has this key.
 const train::RecipeField& find_field(const std::string& option, const std::string& name);

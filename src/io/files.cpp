@@ -24,10 +24,10 @@ namespace {
 
 [[noreturn]] void throw_too_large(const std::string& source, const std::string& found,
                                   SizeLimit limit) {
-  const std::string_view flag = limit.flag;
+  const std::string_view option = limit.option;
   throw InputError(fmt::format("{}: found {} bytes, expected at most {}{}", source, found,
                                limit.bytes,
-                               flag.empty() ? "" : fmt::format("; pass a larger {}", flag)));
+                               option.empty() ? "" : fmt::format("; pass a larger {}", option)));
 }
 
 /// Appends `piece` to `text`. Throws InputError if `text` becomes larger than `limit`.

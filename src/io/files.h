@@ -16,12 +16,12 @@ namespace attend {
 /// Maximum size of an input that is read into memory, since an endless input would fill the memory.
 struct SizeLimit {
   std::size_t bytes = SIZE_MAX;
-  const char* flag = "";  ///< flag that raises the limit; empty if there is none
+  const char* option = "";  ///< option that sets the limit, for messages; may be empty
 };
 
-/// Limit of the size of a text, which the flag --max-text-bytes sets.
+/// Limit of the size of a text, which the option `max_text_bytes` sets.
 inline SizeLimit text_limit(int64_t max_bytes) {
-  return {static_cast<std::size_t>(max_bytes), "--max-text-bytes"};
+  return {static_cast<std::size_t>(max_bytes), "`max_text_bytes`"};
 }
 
 /// Throws InputError unless `path` is a regular file, so that a device without an end or a pipe
@@ -32,7 +32,7 @@ ATTEND_API void check_is_regular(const std::filesystem::path& path);
 /// the file does not exist, is not a regular file, is empty, or is UTF-16. Unless `encoding` is
 /// `TextEncoding::bytes`, also throws InputError if the file is not valid UTF-8 or contains NUL;
 /// the message names offset, line and column of the byte. Also throws InputError if the file is
-/// larger than `limit`; the message names sizes and flag.
+/// larger than `limit`; the message names sizes and option.
 ///
 ///     auto text = read_text("corpus.txt");
 ATTEND_API std::string read_text(const std::filesystem::path& path, SizeLimit limit = {},

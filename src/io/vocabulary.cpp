@@ -153,8 +153,8 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
           fmt::format("unknown {} '{}'", to_string(kind_), printable(token)),
           line_and_column(text, offset),
           fmt::format("not among the {} tokens of the vocabulary", tokens_.size()),
-          fmt::format("a model trained with {} or --tokenizer byte accepts any {}",
-                      words ? "a positive --vocab-size" : "--unknown replace", to_string(kind_)));
+          fmt::format("a model trained with {} or `tokenizer = byte` accepts any {}",
+                      words ? "`vocab_size = N`" : "`unknown = replace`", to_string(kind_)));
     }
     ids.push_back(found == ids_.end() ? id(kUnknown) : found->second);
   }

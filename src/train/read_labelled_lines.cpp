@@ -139,8 +139,8 @@ std::string lower_case(std::string text) {
   return text;
 }
 
-/// Returns the index of the column. `flag` is the flag that sets the name.
-std::size_t find_column(Fields header, std::string name, const char* flag) {
+/// Returns the index of the column. `key`: key of a recipe that sets the name.
+std::size_t find_column(Fields header, std::string name, const char* key) {
   const auto wanted = name;
   const auto columns = fmt::format("{}", fmt::join(header, ", "));
   if (std::find(header.begin(), header.end(), name) == header.end()) {
@@ -150,8 +150,8 @@ std::size_t find_column(Fields header, std::string name, const char* flag) {
   const auto found = std::find(header.begin(), header.end(), name);
   if (found == header.end() || std::count(header.begin(), header.end(), name) > 1) {
     throw InputError(
-        fmt::format("expected one column '{}', found columns {}; pass {} NAME for another name",
-                    wanted, printable(columns), flag));
+        fmt::format("expected one column '{}', found columns {}; set `{}` for another name", wanted,
+                    printable(columns), key));
   }
   return static_cast<std::size_t>(found - header.begin());
 }
@@ -165,12 +165,12 @@ class Collector {
   void use(const Fields& row, int64_t line) {
     if (columns_.count == 0) {
       for (const auto& name : row) check_utf8(name, "a column name");
-      columns_ = {row.size(), find_column(row, names_.text, "--text-column"),
-                  find_column(row, names_.label, "--label-column")};
+      columns_ = {row.size(), find_column(row, names_.text, "text_column"),
+                  find_column(row, names_.label, "label_column")};
       if (columns_.text == columns_.label) {
         throw InputError(
-            fmt::format("the column '{}' is the column of texts and of labels; pass two different "
-                        "names with --text-column and --label-column",
+            fmt::format("the column '{}' is the column of texts and of labels; set two different "
+                        "names with `text_column` and `label_column`",
                         names_.text));
       }
       return;

@@ -344,12 +344,6 @@ const std::vector<RecipeField>& recipe_fields() {
   return fields;
 }
 
-std::string RecipeField::flag() const {
-  std::string flag = std::string("--") + key;
-  std::replace(flag.begin(), flag.end(), '_', '-');
-  return flag;
-}
-
 bool RecipeField::is_paths() const {
   Recipe recipe;
   return std::holds_alternative<std::vector<std::string>*>(ref(recipe));

@@ -23,7 +23,7 @@ using FieldRef =
 using FieldValue = std::variant<std::monostate, int64_t, double, bool, std::string,
                                 std::vector<int64_t>, std::vector<std::string>>;
 
-/// Describes a value of a recipe: its place in the file, its flag, its help and its limits.
+/// Describes a value of a recipe: its place in the file, its help and its limits.
 struct ATTEND_API RecipeField {
   const char* section;       ///< table in the file: "", "data", "model" or "training"
   const char* key;           ///< key in the table, for example embed_dim
@@ -35,8 +35,6 @@ struct ATTEND_API RecipeField {
   FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value
   const char* zero = "";     ///< name of the number 0, such as auto; empty if there is none
 
-  /// The flag of the command, for example --embed-dim.
-  std::string flag() const;
   /// True if the value is a list of paths of files.
   bool is_paths() const;
 };

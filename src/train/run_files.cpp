@@ -76,7 +76,7 @@ void check_can_overwrite(const fs::path& directory, bool overwrite) {
   if (!overwrite) {
     throw InputError(
         fmt::format("{} exists and is not empty: choose another directory{}{}", directory.string(),
-                    is_run ? ", or overwrite it (--overwrite)" : "", replaced_clause(directory)));
+                    is_run ? ", or overwrite it (`overwrite`)" : "", replaced_clause(directory)));
   }
   if (is_run) return;
   throw InputError(fmt::format(

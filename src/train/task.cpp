@@ -59,13 +59,9 @@ void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
         value_text(field, recipe) == value_text(field, task.defaults)) {
       continue;
     }
-    std::vector<std::string> flags;
-    for (const auto& each : recipe_fields()) {
-      if (std::find(read.begin(), read.end(), each.key) != read.end()) flags.push_back(each.flag());
-    }
     throw InputError(fmt::format(
-        "the task {} does not read {} (key data.{}); it reads: {}", task.name, field.flag(),
-        field.key, flags.empty() ? "none" : fmt::format("{}", fmt::join(flags, ", "))));
+        "the task {} does not read `{}` (key data.{}); it reads: {}", task.name, field.key,
+        field.key, read.empty() ? "none" : fmt::format("`{}`", fmt::join(read, "`, `"))));
   }
 }
 
@@ -81,9 +77,7 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string
 const std::vector<std::string>& files_of(const Recipe& recipe) {
   if (recipe.text.empty()) {
     throw InputError(
-        fmt::format("the task '{}' needs a file: set the key 'text' of the recipe or pass --text "
-                    "FILE",
-                    recipe.task));
+        fmt::format("the task '{}' needs a file, found none: set `text = FILE`", recipe.task));
   }
   return recipe.text;
 }
@@ -104,9 +98,8 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, std::shared_ptr<const Toke
   }
   check_data_keys(task, recipe);
   if (!recipe.text.empty() && !task.reads_file()) {
-    throw InputError(fmt::format(
-        "the task {} does not read a file, but the key `text` (flag --text) is set to '{}'",
-        recipe.task, paths_text(recipe.text)));
+    throw InputError(fmt::format("the task {} does not read a file, but `text` is set to '{}'",
+                                 recipe.task, paths_text(recipe.text)));
   }
   auto made = task.make(recipe, std::move(tokenizer));
   made->samples();  // throws, before training starts, if there is no validation data

@@ -74,7 +74,7 @@ TEST(Files, ReadersRejectMoreBytesThanTheLimit) {
   const TemporaryDirectory directory;
   const auto path = directory / "text";
   replace_file(path, "four");
-  const SizeLimit three{3, "--flag"};
+  const SizeLimit three{3, "max_bytes"};
   for (const SizeLimit limit : {SizeLimit{4}, SizeLimit{}}) {
     EXPECT_EQ(read_text(path, limit), "four");
     EXPECT_EQ(read_bytes(path, limit), "four");
@@ -82,26 +82,26 @@ TEST(Files, ReadersRejectMoreBytesThanTheLimit) {
     EXPECT_EQ(read_all(stream, "stream", limit), "four");
   }
   EXPECT_THAT([&] { read_text(path, three); },
-              throws_naming<InputError>("text", "4", "3", "--flag"));
+              throws_naming<InputError>("text", "4", "3", "max_bytes"));
   EXPECT_THAT([&] { read_bytes(path, three); },
-              throws_naming<InputError>("text", "4", "3", "--flag"));
+              throws_naming<InputError>("text", "4", "3", "max_bytes"));
   std::istringstream stream("four");
   EXPECT_THAT([&] { read_all(stream, "stream", three); },
-              throws_naming<InputError>("stream", "3", "--flag"));
+              throws_naming<InputError>("stream", "3", "max_bytes"));
   EXPECT_THAT([&] { read_bytes("/dev/zero", three); },
-              throws_naming<InputError>("/dev/zero", "3", "--flag"));
+              throws_naming<InputError>("/dev/zero", "3", "max_bytes"));
 }
 
 TEST(Files, ReadLineRejectsLongerLinesThanTheLimit) {
   std::istringstream stream("one\n\ntwo\nfour");
-  const SizeLimit three{3, "--flag"};
+  const SizeLimit three{3, "max_bytes"};
   std::string line;
   for (const char* expected : {"one", "", "two"}) {
     EXPECT_TRUE(read_line(stream, line, "stream", three));
     EXPECT_EQ(line, expected);
   }
   EXPECT_THAT([&] { read_line(stream, line, "stream", three); },
-              throws_naming<InputError>("stream", "3", "--flag"));
+              throws_naming<InputError>("stream", "3", "max_bytes"));
   std::istringstream unfinished("end");
   EXPECT_TRUE(read_line(unfinished, line, "stream", three));
   EXPECT_EQ(line, "end");

@@ -101,14 +101,15 @@ TEST_F(LabelledLinesErrors, NameTheLineOfAnUnknownCharacterOrClassOfTheValidatio
   recipe.data.val_text = {validation.string()};
   replace_file(validation, "text,label\nabc,x\n\"a\nß\",y\nabc,z\n");
   const auto place = [&](const char* line) { return validation.string() + ":" + line; };
-  EXPECT_THAT([&] { make_task(recipe); }, ThrowsMessage<InputError>(testing::AllOf(
-                                              Names(place("3")), Names("'ß'"), Names("--unknown"),
-                                              testing::Not(HasSubstr("line 2")))));
+  EXPECT_THAT([&] { make_task(recipe); },
+              ThrowsMessage<InputError>(testing::AllOf(Names(place("3")), Names("'ß'"),
+                                                       Names("unknown = replace"),
+                                                       testing::Not(HasSubstr("line 2")))));
   recipe.data.unknown = UnknownCharacters::replace;
   EXPECT_THAT([&] { make_task(recipe); }, throws_naming<InputError>(place("5"), "'z'", "x, y"));
   recipe.data.max_text_bytes = 10;
   EXPECT_THAT([&] { make_task(recipe); },
-              throws_naming<InputError>(recipe.text.front(), "10", "--max-text-bytes"));
+              throws_naming<InputError>(recipe.text.front(), "10", "max_text_bytes"));
 }
 
 TEST_F(LabelledLinesErrors, BatchesSayWhichTextsAreTruncated) {

@@ -55,15 +55,15 @@ TEST_F(LabelledLinesTest, CaseOfColumnNamesIsIgnoredUnlessOneMatchesExactly) {
               throws_naming<InputError>("table.csv:1", "'text'", "Text, TEXT, label"));
 }
 
-TEST_F(LabelledLinesTest, MissingColumnsNameTheFlags) {
+TEST_F(LabelledLinesTest, MissingColumnsNameTheKeys) {
   EXPECT_THAT([&] { read("table.csv", "review,stars\none,5\n"); },
-              throws_naming<InputError>("'text'", "review, stars", "--text-column"));
+              throws_naming<InputError>("'text'", "review, stars", "text_column"));
   EXPECT_THAT([&] { read("table.csv", "text,stars\none,5\n"); },
-              throws_naming<InputError>("'label'", "text, stars", "--label-column"));
+              throws_naming<InputError>("'label'", "text, stars", "label_column"));
   replace_file(directory_ / "table.csv", "text,label\none,a\n");
   EXPECT_THAT(
       [&] { read_labelled_lines(directory_ / "table.csv", {.text = "label", .label = "label"}); },
-      throws_naming<InputError>("'label'", "--text-column", "--label-column"));
+      throws_naming<InputError>("'label'", "text_column", "label_column"));
 }
 
 TEST_F(LabelledLinesTest, CsvMayBeSeparatedBySemicolonsOrTabs) {

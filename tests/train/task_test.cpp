@@ -40,14 +40,13 @@ TEST(Tasks, ReadTheirDataKeys) {
 TEST(Tasks, ThrowForADataKeyWithoutEffect) {
   auto recipe = find_task("translation").defaults;
   recipe.data.symbols = 5;
-  EXPECT_THAT([&] { make_task(recipe); },
-              throws_naming<InputError>("translation", "--symbols", "data.symbols"));
+  EXPECT_THAT([&] { make_task(recipe); }, throws_naming<InputError>("translation", "data.symbols"));
   recipe = find_task("copy").defaults;
   recipe.data.length = 5;
   EXPECT_NO_THROW(make_task(recipe));
   recipe.data.tokenizer = TokenizerKind::word;
   EXPECT_THAT([&] { make_task(recipe); },
-              throws_naming<InputError>("copy", "--tokenizer", "--length", "--symbols"));
+              throws_naming<InputError>("copy", "data.tokenizer", "`length`", "`symbols`"));
 }
 
 TEST(Tasks, ThrowForAModelOfAnotherKind) {

@@ -142,9 +142,9 @@ TEST_F(TextTask, UnknownCharactersOfTheValidationTextAreErrorsOrReplaced) {
   auto made = recipe(digits(100), 8);
   made.data.val_text = {(directory_ / "val").string()};
   replace_file(made.data.val_text.front(), digits(10) + "234\n123ß");
-  EXPECT_THAT(
-      [&] { make_task(made); },
-      throws_naming<InputError>(made.data.val_text.front(), "line 1, column 14", "--unknown"));
+  EXPECT_THAT([&] { make_task(made); },
+              throws_naming<InputError>(made.data.val_text.front(), "line 1, column 14",
+                                        "unknown = replace"));
   made.data.unknown = UnknownCharacters::replace;
   const auto task = make_task(made);
   EXPECT_EQ(task->tokenizer().size(), 11);
@@ -159,10 +159,10 @@ TEST_F(TextTask, OptionsAreNamedOnlyIfTheTokenizerCanChange) {
   replace_file(made.data.val_text.front(), digits(20) + "ß");
   const auto tokenizer =
       std::shared_ptr<const Tokenizer>(make_tokenizer(TokenizerKind::character, digits(100), 0));
-  EXPECT_THAT([&] { make_task(made); }, throws_naming<InputError>("'ß'", "--unknown"));
+  EXPECT_THAT([&] { make_task(made); }, throws_naming<InputError>("'ß'", "unknown = replace"));
   EXPECT_THAT([&] { make_task(made, tokenizer); },
               ThrowsMessage<InputError>(
-                  testing::AllOf(Names("'ß'"), testing::Not(HasSubstr("--unknown")))));
+                  testing::AllOf(Names("'ß'"), testing::Not(HasSubstr("unknown = replace")))));
 }
 
 TEST_F(TextTask, AByteTokenizerAcceptsAnyBytes) {
@@ -198,10 +198,10 @@ TEST_F(TextTask, TextsLargerThanMaxTextBytesThrow) {
   made.data.val_text = {(directory_ / "val").string()};
   replace_file(made.data.val_text.front(), digits(101));
   EXPECT_THAT([&] { make_task(made); }, throws_naming<InputError>(made.data.val_text.front(), "101",
-                                                                  "100", "--max-text-bytes"));
+                                                                  "100", "max_text_bytes"));
   made.data.max_text_bytes = 99;
   EXPECT_THAT([&] { make_task(made); },
-              throws_naming<InputError>(made.text.front(), "100", "99", "--max-text-bytes"));
+              throws_naming<InputError>(made.text.front(), "100", "99", "max_text_bytes"));
 }
 
 TEST_F(TextTask, ChecksumDiffersBetweenTexts) {

@@ -30,7 +30,7 @@ class ATTEND_API UnknownTokenError : public InputError {
   /// Returns the error without the position in the encoded text, for a caller that names a position
   /// in a file.
   UnknownTokenError without_place() const { return {problem_, "", reason_, options_}; }
-  /// Returns the error with a message that also names the options of `attend train` with which a
+  /// Returns the error with a message that also names the options of a recipe with which a
   /// model accepts any character or word. These options do not help if the tokenizer of a run must
   /// not change.
   UnknownTokenError with_options() const {
