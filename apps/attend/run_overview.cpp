@@ -119,8 +119,8 @@ ordered_json summary_of(const train::RunDirectory& run) {
   const auto checkpoints = run.checkpoints();
   const auto latest = checkpoints.latest();
   if (summary.is_null() || latest.empty()) return summary;
-  const bool continued = checkpoints.read_state(latest).step > summary.at("steps").get<int64_t>();
-  return continued ? ordered_json(nullptr) : summary;
+  const auto config = run.is_custom() ? run.custom_config().training : run.recipe().training;
+  return run.is_finished(checkpoints.read_state(latest), config) ? summary : ordered_json(nullptr);
 }
 
 std::optional<train::Weights> available_weights(const train::RunDirectory& run) {

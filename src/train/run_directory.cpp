@@ -353,8 +353,15 @@ int64_t RunDirectory::num_threads() const {
   return threads.is_number_integer() ? threads.get<int64_t>() : 0;
 }
 
-bool RunDirectory::is_finished(const TrainerState& state) const {
-  return summary_value(*this, "steps") == state.step;
+bool RunDirectory::is_finished(const TrainerState& state, const TrainingConfig& config) const {
+  // The summary of an earlier end stays while more steps are trained. There is none if the process
+  // was killed between the last step and `finish`.
+  const bool has_summary = summary_value(*this, "steps") == state.step;
+  if (state.evaluation_pending) return false;
+  const bool out_of_patience =
+      config.patience > 0 && state.evaluations_without_improvement >= config.patience;
+  return (state.step == config.max_steps && (has_summary || !state.best)) ||
+         (has_summary && out_of_patience);
 }
 
 void RunDirectory::finish(const std::string& task, ConstModuleRef module,

@@ -24,20 +24,6 @@ void prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& 
   objective->module().to(resolve_device(config.device));
 }
 
-/// True if the run has reached `max_steps` or has run out of patience, and has a summary. The
-/// summary is missing if the process was killed between the last step and `finish`. In this case,
-/// returns false, so that the user can resume the run and call `finish`. The exception is a run
-/// that has no best weights at `max_steps`: it needs no summary, because `finish` cannot write one.
-bool is_finished(const RunDirectory& directory, const TrainerState& state,
-                 const TrainingConfig& config) {
-  if (state.evaluation_pending) return false;
-  const bool has_summary = directory.is_finished(state);
-  const bool out_of_patience =
-      config.patience > 0 && state.evaluations_without_improvement >= config.patience;
-  return (state.step == config.max_steps && (has_summary || !state.best)) ||
-         (has_summary && out_of_patience);
-}
-
 /// Throws InputError if the initial weights of the run were those of another run, which only a
 /// checkpoint contains.
 void check_began_with_random_weights(const RunDirectory& directory) {
@@ -120,7 +106,7 @@ void TrainingRun::restore_checkpoint() {
   damaged_ = found->damaged;
   if (resumed_state_.step > config_.max_steps)
     throw_already_trained(directory_, resumed_state_.step, config_.max_steps);
-  is_finished_ = train::is_finished(directory_, resumed_state_, config_);
+  is_finished_ = directory_.is_finished(resumed_state_, config_);
   trainer_->restore(found->checkpoint);
 }
 

@@ -68,6 +68,20 @@ class Resuming(RunsTest):
         self.assertEqual((found["finished"], found["checkpoint_step"]), (False, last_step(self.run_directory)))
         self.assertEqual(own_file.read_text(), "kept")
 
+    def test_a_finished_run_is_unfinished_before_the_first_checkpoint_of_its_extension(self):
+        weights = self.run_directory / "model.safetensors"
+        before = weights.stat().st_mtime_ns
+        process = start("train", "--resume", self.run_directory, "--max-steps", 100000, "--eval-every", 1,
+                        "--checkpoint-every", 100000)
+        self.assertTrue(wait_for(lambda: weights.stat().st_mtime_ns > before, process))
+        kill(process)
+        self.assertEqual(last_step(self.run_directory), 10)
+        runs = json.loads(attend("runs", self.folder, "--json").stdout)
+        self.assertEqual([run["state"] for run in runs], ["unfinished"])
+        self.assertFalse(json.loads(attend("inspect", self.run_directory, "--json").stdout)["finished"])
+        self.train("--resume", self.run_directory, "--max-steps", 12)
+        self.assertTrue(json.loads(attend("inspect", self.run_directory, "--json").stdout)["finished"])
+
     def test_embeddings_must_be_a_directory(self):
         folder = self.run_directory / "embeddings"
         other = folder.rename(self.folder / "other")

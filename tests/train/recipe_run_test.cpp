@@ -50,7 +50,7 @@ TEST_F(RecipeRunTest, CanBeLoaded) {
   EXPECT_EQ(recorder.evaluated.back(), 10);
   auto loaded = RunDirectory::open(directory_ / "run").load();
   EXPECT_EQ(evaluate(loaded.model, *loaded.make_task()).loss, result.state.best->loss);
-  EXPECT_TRUE(RunDirectory::open(directory_ / "run").is_finished(result.state));
+  EXPECT_TRUE(RunDirectory::open(directory_ / "run").is_finished(result.state, recipe_.training));
   EXPECT_EQ(RunDirectory::open(directory_ / "run").num_threads(), 1);
 }
 

@@ -314,7 +314,7 @@ TEST_F(RunDirectoryTest, ADamagedSummaryIsRefusedByItsName) {
     EXPECT_THAT([&] { RunDirectory::open(path_).num_threads(); },
                 throws_naming<InputError>(path.string()))
         << damaged;
-    EXPECT_THAT([&] { RunDirectory::open(path_).is_finished(result_.state); },
+    EXPECT_THAT([&] { RunDirectory::open(path_).is_finished(result_.state, recipe_.training); },
                 throws_naming<InputError>(path.string()))
         << damaged;
   }

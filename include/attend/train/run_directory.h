@@ -164,9 +164,10 @@ class ATTEND_API RunDirectory {
   /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown. Throws
   /// InputError if summary.json is damaged or belongs to another run.
   int64_t num_threads() const;
-  /// True if summary.json says that the run was finished at step `state.step`. Throws InputError as
-  /// `num_threads` does.
-  bool is_finished(const TrainerState& state) const;
+  /// True if the run has reached `config.max_steps` or has run out of patience, and summary.json
+  /// was written at this step. A run that has no best weights at `config.max_steps` needs no
+  /// summary.json. `state`: of the latest checkpoint. Throws InputError as `num_threads` does.
+  bool is_finished(const TrainerState& state, const TrainingConfig& config) const;
   /// Writes summary.json and deletes the overwritten run in the folder `replaced`, if there is one.
   /// `task` is the name of the task, empty for a custom module.
   void finish(const std::string& task, ConstModuleRef module, const TrainResult& result) const;
