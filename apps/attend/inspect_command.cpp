@@ -121,8 +121,14 @@ InspectReport inspect_pt2(const std::string& path) {
 InspectReport inspect(const InspectArguments& arguments) {
   const auto& path = arguments.path;
   if (std::filesystem::is_directory(path)) {
-    return train::CheckpointStore::is_checkpoint(path) ? inspect_checkpoint(path)
-                                                       : inspect_run(path);
+    if (train::CheckpointStore::is_checkpoint(path)) return inspect_checkpoint(path);
+    if (const auto latest = train::CheckpointStore(path).latest(); !latest.empty()) {
+      throw InputError(
+          fmt::format("{}: a folder of checkpoints, expected a run or a checkpoint; pass "
+                      "the latest checkpoint, {}, or another one",
+                      path, latest.string()));
+    }
+    return inspect_run(path);
   }
   switch (file_kind(path)) {
     case FileKind::safetensors:

@@ -140,6 +140,7 @@ class Runs(InspectTest):
         (damaged / "trainer_state.json").write_text('{"step": true')
         message = self.refuses_path(damaged, "trainer_state.json")
         self.assertNotIn("json.exception", message)
+        self.refuses_path(self.run_directory / "checkpoint", str(checkpoints(self.run_directory)[-1]))
 
     def custom_run(self, name, *files):
         """Returns a run of a custom module, with these files of the finished run."""
