@@ -174,8 +174,7 @@ void check_output(const TrainArguments& arguments) {
                     "another directory",
                     arguments.out));
   }
-  const auto runs =
-      train::RunDirectory::exists(out) ? std::string() : train::RunDirectory::runs_in(out);
+  const auto runs = train::RunDirectory::exists(out) ? std::string() : train::runs_clause(out);
   if (arguments.sweep.empty() && !runs.empty()) {
     throw InputError(
         fmt::format("--out {}: found {}, expected a new directory or a run: pass "

@@ -170,7 +170,7 @@ RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
 
 RunDirectory RunDirectory::open(const fs::path& path) {
   if (!exists(path)) {
-    if (const auto runs = runs_in(path); !runs.empty()) {
+    if (const auto runs = runs_clause(path); !runs.empty()) {
       throw InputError(fmt::format("{}: not a run directory, but {}; pass the directory of a run",
                                    path.string(), runs));
     }
@@ -229,25 +229,6 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
 
 bool RunDirectory::exists(const fs::path& path) {
   return fs::is_regular_file(path / RunFiles::recipe);
-}
-
-std::string RunDirectory::runs_in(const fs::path& directory) {
-  constexpr std::size_t kShown = 10;
-  std::vector<std::string> names;
-  std::error_code missing;
-  for (const auto& entry : fs::directory_iterator(directory, missing)) {
-    const auto name = entry.path().filename().string();
-    if (exists(entry.path()) && !is_file_of_run(name)) names.push_back(name);
-  }
-  if (names.empty()) return "";
-  std::ranges::sort(names);
-  const bool is_sweep =
-      std::ranges::all_of(names, [](const auto& name) { return name.find('=') != name.npos; });
-  const auto shown = std::min(names.size(), kShown);
-  return fmt::format(
-      "{} with the runs {}{}", is_sweep ? "a sweep" : "a directory",
-      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
-      shown == names.size() ? "" : fmt::format(" and {} more", names.size() - shown));
 }
 
 bool RunDirectory::owns(const fs::path& path, const fs::path& file) {

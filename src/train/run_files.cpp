@@ -10,6 +10,7 @@
 #include "train/run_lock.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -186,6 +187,25 @@ std::string replaced_clause(const fs::path& directory) {
   return fmt::format(
       "; {} contains the run that was to be overwritten: use this directory, or overwrite {}",
       (directory / RunFiles::replaced).string(), directory.string());
+}
+
+std::string runs_clause(const fs::path& directory) {
+  constexpr std::size_t kShown = 10;
+  std::vector<std::string> names;
+  std::error_code missing;
+  for (const auto& entry : fs::directory_iterator(directory, missing)) {
+    const auto name = entry.path().filename().string();
+    if (RunDirectory::exists(entry.path()) && !is_file_of_run(name)) names.push_back(name);
+  }
+  if (names.empty()) return "";
+  std::ranges::sort(names);
+  const bool is_sweep =
+      std::ranges::all_of(names, [](const auto& name) { return name.find('=') != name.npos; });
+  const auto shown = std::min(names.size(), kShown);
+  return fmt::format(
+      "{} with the runs {}{}", is_sweep ? "a sweep" : "a directory",
+      fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "),
+      shown == names.size() ? "" : fmt::format(" and {} more", names.size() - shown));
 }
 
 void remove_temporary_files(const fs::path& directory) {

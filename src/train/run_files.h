@@ -47,6 +47,10 @@ ATTEND_API void delete_replaced(const std::filesystem::path& directory);
 /// an empty string if there is none.
 ATTEND_API std::string replaced_clause(const std::filesystem::path& directory);
 
+/// Returns a clause for messages about a directory that is not a run itself, but contains runs,
+/// such as "a sweep with the runs lr=0.1, lr=0.2". Returns an empty string if it contains none.
+ATTEND_API std::string runs_clause(const std::filesystem::path& directory);
+
 /// True if `name` is the name of a file or folder of a run, or of a temporary copy of such a file.
 ATTEND_API bool is_file_of_run(const std::string& name);
 

@@ -7,6 +7,7 @@
 #include "support/seed.h"
 #include "support/throws.h"
 #include "train/checksum.h"
+#include "train/run_files.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -205,7 +206,7 @@ TEST_F(RunDirectoryTest, SavingARecipeRenewsItsChecksum) {
 
 TEST_F(RunDirectoryTest, NamesTheRunsOfASweep) {
   const auto sweep = directory_ / "sweep";
-  EXPECT_EQ(RunDirectory::runs_in(sweep), "");
+  EXPECT_EQ(runs_clause(sweep), "");
   for (const char* name : {"lr=0.1", "lr=0.2"})
     RunDirectory::create(sweep / name, run_content(recipe_, *task_));
   EXPECT_THAT([&] { RunDirectory::open(sweep); },

@@ -109,9 +109,6 @@ class ATTEND_API RunDirectory {
 
   /// True if `path` contains a run.
   static bool exists(const std::filesystem::path& path);
-  /// Describes the runs in the folders of a directory that is not a run itself, such as "a sweep
-  /// with the runs lr=0.1, lr=0.2". Returns an empty string if there are none.
-  static std::string runs_in(const std::filesystem::path& path);
   /// True if writing to `file` would damage the run in `path`: `file` is one of the files of the
   /// run, or in one of its folders. Neither path has to exist.
   ///
