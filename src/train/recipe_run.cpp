@@ -120,7 +120,9 @@ TrainResult RecipeRun::train(const std::vector<Observer*>& observers,
                              const std::function<bool()>& stop_requested,
                              const std::function<bool()>& stop_evaluation) {
   if (is_finished()) return run_.train(observers, stop_requested, stop_evaluation);
-  RunHistory history(directory(), model_, *task_, recipe_.training.seed, run_.trainer_->state());
+  const auto& state = run_.trainer_->state();
+  RunHistory history(directory(), model_, *task_, recipe_.training.seed, state);
+  if (state.step == 0) history.record(0);
   std::vector<Observer*> all{&history};
   all.insert(all.end(), observers.begin(), observers.end());
   return run_.train(all, stop_requested, stop_evaluation);

@@ -99,7 +99,6 @@ RunHistory::RunHistory(const RunDirectory& directory, Model& model, const Task& 
   if (!fs::is_directory(folder) || fs::is_symlink(folder))
     throw InputError(fmt::format("{}: expected a directory", folder.string()));
   remove_other_snapshots(folder, steps_);
-  if (state.step == 0) record(0);
 }
 
 void RunHistory::on_evaluation(int64_t step, const Evaluation& /*evaluation*/) {

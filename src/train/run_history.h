@@ -38,18 +38,18 @@ inline constexpr int64_t kSnapshotTokens = 1000;
 /// of its step is saved.
 class ATTEND_API RunHistory : public Observer {
  public:
-  /// `state`: where training begins. If its step is 0, existing files are deleted, and `model` is
-  /// recorded as step 0. Otherwise, what was recorded after this step is deleted. The constructor
-  /// and `on_evaluation` throw std::runtime_error if a file cannot be written; the message names
-  /// the file. The arguments must outlive this object.
+  /// `state`: where training begins. If its step is 0, existing files are deleted. Otherwise, what
+  /// was recorded after this step is deleted. The constructor and the functions below throw
+  /// std::runtime_error if a file cannot be written; the message names the file. The arguments must
+  /// outlive this object.
   RunHistory(const RunDirectory& directory, Model& model, const Task& task, int64_t seed,
              const TrainerState& state);
 
+  /// Records the model as it is after `step` steps.
+  void record(int64_t step);
   void on_evaluation(int64_t step, const Evaluation& evaluation) override;
 
  private:
-  void record(int64_t step);
-
   const RunDirectory& directory_;
   Model& model_;
   const Task& task_;

@@ -125,6 +125,7 @@ TEST_F(RunHistoryTest, DoesNotChangeTheModelAndTheRandomNumbers) {
   auto run = begin("run");
   auto& module = module_of(run.model());
   RunHistory history(run.directory(), run.model(), run.task(), 1, {});
+  history.record(0);
   module.train();
   torch::manual_seed(3);
   const auto expected = torch::rand({4});
@@ -140,7 +141,7 @@ TEST_F(RunHistoryTest, AModelWithoutFiniteLogitsHasNoSamples) {
     const torch::NoGradGuard no_grad;
     token_embedding_weight(run.model()).fill_(NAN);
   }
-  const RunHistory history(run.directory(), run.model(), run.task(), 1, {});
+  RunHistory(run.directory(), run.model(), run.task(), 1, {}).record(0);
   EXPECT_THAT(samples("run"),
               ElementsAre(nlohmann::json{{"step", 0}, {"samples", nlohmann::json::array()}}));
   EXPECT_THAT(snapshot_steps("run"), ElementsAre(0));
