@@ -18,13 +18,14 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
-bool is_run(const fs::path& directory) {
-  std::error_code error;  // such as a directory that must not be read
+/// Like `RunDirectory::exists`, but false for a directory that must not be read.
+bool is_readable_run(const fs::path& directory) {
+  std::error_code error;
   return fs::is_regular_file(directory / train::RunFiles::recipe, error);
 }
 
 void add_runs(const fs::path& directory, std::vector<fs::path>& runs) {
-  if (is_run(directory)) {
+  if (is_readable_run(directory)) {
     runs.push_back(directory);
     return;
   }
@@ -32,7 +33,7 @@ void add_runs(const fs::path& directory, std::vector<fs::path>& runs) {
   for (const auto& entry : fs::directory_iterator(directory, error)) {
     const bool is_hidden = entry.path().filename().native().starts_with('.');
     if (is_hidden || !entry.is_directory(error)) continue;
-    if (!entry.is_symlink(error) || is_run(entry.path())) add_runs(entry.path(), runs);
+    if (!entry.is_symlink(error) || is_readable_run(entry.path())) add_runs(entry.path(), runs);
   }
 }
 
