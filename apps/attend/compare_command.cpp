@@ -80,7 +80,7 @@ constexpr std::array kResults{
     Result{"seconds", "seconds", Result::Best::lowest, false,
            [](const RunOverview& run) { return run.seconds; },
            [](double value) { return fmt::format("{:.1f}", value); }},
-    Result{"tokens/s", "tokens_per_second", Result::Best::highest, false,
+    Result{"tok/s", "tokens_per_second", Result::Best::highest, false,
            [](const RunOverview& run) { return run.tokens_per_second; },
            [](double value) { return count_text(std::round(value)); }},
 };

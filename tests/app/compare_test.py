@@ -149,7 +149,7 @@ class Compare(CommandTest):
         run = self.compare_json(copy, self.fast)["runs"][0]
         self.assertEqual((run["state"], run["steps"]), ("unfinished", 6))
         self.assertNotIn("tokens_per_second", run)
-        self.assertEqual(self.row(self.compare(copy, self.fast), "tokens/s")[0], "-")
+        self.assertEqual(self.row(self.compare(copy, self.fast), "tok/s")[0], "-")
 
     def test_wrong_input(self):
         damaged = self.folder / "damaged"

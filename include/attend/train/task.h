@@ -52,7 +52,7 @@ class ATTEND_API Task {
 
   /// Validation examples that show what the model learned; may be empty.
   virtual std::vector<Example> samples() const { return {}; }
-  /// Words whose nearest neighbours in the embedding are worth showing; may be empty.
+  /// Words whose nearest neighbors in the embedding are worth showing; may be empty.
   virtual std::vector<std::string> probe_words() const { return {}; }
   /// Validation texts for which the attention weights of the last token are worth showing; may be
   /// empty.
