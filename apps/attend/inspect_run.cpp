@@ -250,7 +250,7 @@ InspectReport inspect_run(const fs::path& directory) {
     const auto add = custom ? add_tensors : add_model;
     add(directory, *weights, report);
   }
-  if (finished) add_report(run.file(train::RunFiles::report), report);
+  if (finished) add_report(run.file(train::RunFiles::report_text), report);
   return report;
 }
 

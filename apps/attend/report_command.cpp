@@ -28,8 +28,8 @@ void run_report(const ReportArguments& arguments, bool has_out) {
     refuse_without_effect("--overwrite", "without --out: the report in the run is replaced");
   train::RunDirectory::open(arguments.directory);  // throws if the directory is not a run
   if (has_out) check_output_file("--out", arguments.out, arguments.directory, arguments.overwrite);
-  const auto file =
-      has_out ? fs::path(arguments.out) : fs::path(arguments.directory) / train::RunFiles::page;
+  const auto file = has_out ? fs::path(arguments.out)
+                            : fs::path(arguments.directory) / train::RunFiles::report_page;
   write_report(arguments.directory, file);
   fmt::print("{}: {}\n", printable(file.string()),
              bytes_text(static_cast<double>(fs::file_size(file))));

@@ -70,7 +70,7 @@ class Training {
       report_ = make_text_report(run_.model(), run_.task(), neighbors_before,
                                  run_.recipe().training.seed);
       if (const auto text = report_.text(/*colors=*/false); !text.empty())
-        replace_file(run_.directory().file(train::RunFiles::report), text);
+        replace_file(run_.directory().file(train::RunFiles::report_text), text);
     };
     try {
       if (result.stop_reason == train::StopReason::stop_requested)
@@ -174,7 +174,7 @@ class Training {
                count_text(std::round(result.tokens_per_second)), state.threads,
                state.threads == 1 ? "" : "s");
     fmt::print("run            {}\n", directory());
-    if (const auto page = run_.directory().file(train::RunFiles::page); fs::exists(page))
+    if (const auto page = run_.directory().file(train::RunFiles::report_page); fs::exists(page))
       fmt::print("report         {}\n", printable(page.string()));
     fmt::print("\nNext:\n");
     fmt::print("  attend eval {}\n", directory());
@@ -197,7 +197,7 @@ class Training {
   /// Writes the report for a browser. The run is finished without it, so a failure is only a
   /// warning.
   void write_page() {
-    const auto page = run_.directory().file(train::RunFiles::page);
+    const auto page = run_.directory().file(train::RunFiles::report_page);
     try {
       app::write_report(run_.directory().path(), page);
     } catch (const std::exception& error) {

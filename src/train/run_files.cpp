@@ -29,7 +29,7 @@ namespace fs = std::filesystem;
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,      RunFiles::samples,
     RunFiles::embeddings,  EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config,
-    RunFiles::model,       RunFiles::report,      RunFiles::page,         kTokenizerFile,
+    RunFiles::model,       RunFiles::report_text, RunFiles::report_page,  kTokenizerFile,
     kSubwordFile,          RunFiles::data,        RunFiles::summary,      RunFiles::recipe};
 
 /// The name of the folder `replaced` while it is deleted.

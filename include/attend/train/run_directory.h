@@ -35,10 +35,10 @@ struct RunFiles {
   static constexpr const char* model = "model.safetensors";  ///< weights with best validation loss
   static constexpr const char* metrics = "metrics.jsonl";    ///< written by `MetricsLog`
   static constexpr const char* summary = "summary.json";     ///< result of a finished run
-  static constexpr const char* report = "report.txt";        ///< samples, attention weights and
+  static constexpr const char* report_text = "report.txt";   ///< samples, attention weights and
                                                              ///< nearest neighbors, as text;
                                                              ///< written by `attend train`
-  static constexpr const char* page = "report.html";         ///< the run as a page for a browser;
+  static constexpr const char* report_page = "report.html";  ///< the run as a page for a browser;
                                                              ///< written by `attend train`
   static constexpr const char* samples = "samples.jsonl";    ///< outputs of the model, a line per
                                                              ///< evaluation
