@@ -24,8 +24,9 @@ struct LossCurves {
 };
 
 /// Reads the losses from metrics.jsonl; there are none if the file is missing. Leaves out lines
-/// that are incomplete, which a killed process leaves, and losses that are not finite. Throws
-/// InputError if the file cannot be read.
+/// that are incomplete, which a killed process leaves, and losses that are not finite. Unlike
+/// `read_json_lines`, also leaves out damaged lines: the curves are shown beside the results of a
+/// run, which a damaged log must not hide. Throws InputError if the file cannot be read.
 ATTEND_API LossCurves read_loss_curves(const std::filesystem::path& metrics);
 
 }  // namespace attend::train
