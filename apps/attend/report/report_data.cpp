@@ -79,7 +79,6 @@ class Collector {
   ReportData collect() {
     ReportData data;
     auto& json = data.json;
-    json["format"] = 1;
     json["run"] = provenance();
     add_metrics(json);
     const auto weights = is_finished() ? train::Weights::best : available_weights(run_);

@@ -8,7 +8,6 @@ import { model } from "./model.js";
 import { run, summary } from "./run.js";
 import { samples } from "./samples.js";
 
-const FORMAT = 1;
 const VIEWS = { curves, attention, embeddings, samples, model, run };
 
 /** Puts a view in front of the tables of its section, which are then folded. A section without a
@@ -36,21 +35,7 @@ function show(section, view) {
 
 function start() {
   const main = document.querySelector("main");
-  let data;
-  try {
-    data = JSON.parse(document.getElementById("data").textContent);
-    if (data.format !== FORMAT)
-      throw new Error(`format is ${data.format}, and this page shows format ${FORMAT}`);
-  } catch (error) {
-    main.prepend(
-      el(
-        "p",
-        { class: "error", role: "alert" },
-        `The data of this page cannot be shown: ${error.message}`,
-      ),
-    );
-    return;
-  }
+  const data = JSON.parse(document.getElementById("data").textContent);
   if (data.run?.name) document.title = `${data.run.name} – attend`;
   const numbers = summary(data);
   const notes = (data.notes ?? []).map((note) => el("li", {}, note));

@@ -205,7 +205,6 @@ export function usual() {
     300: "hijqtuw.",
   };
   return {
-    format: 1,
     run: {
       name: "sort",
       id: "7d1f0c9a",
@@ -389,7 +388,6 @@ export function hostile() {
  *  */
 export function short() {
   return {
-    format: 1,
     run: {
       name: "short",
       state: "unfinished",

@@ -137,12 +137,6 @@ describe("every page", () => {
     assert.equal(await page.locator("pre[aria-label=Recipe]").textContent(), HOSTILE.join(""));
   });
 
-  test("refuses an unknown format and leaves the tables visible", async () => {
-    const page = await openData({ ...usual(), format: 2 });
-    assert.match(await page.getByRole("alert").textContent(), /2.*1/);
-    assert.equal(await page.locator("table:visible").count(), 6);
-  });
-
   test("shows the other sections if one is damaged", async () => {
     const page = await openData({
       ...usual(),
