@@ -7,9 +7,11 @@
 #include <fmt/format.h>
 
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -42,20 +44,28 @@ AppendFile open_json_lines(const std::filesystem::path& path, int64_t last_step)
   return {path, "a"};
 }
 
-std::vector<nlohmann::json> read_json_lines(const std::filesystem::path& path, bool is_finished) {
-  auto text = read_bytes(path);
-  if (!is_finished) text.resize(text.rfind('\n') + 1);
-  std::istringstream lines(text);
-  std::vector<nlohmann::json> parsed;
-  for (std::string line; std::getline(lines, line);) {
-    with_source(fmt::format("{}, line {}", path.string(), parsed.size() + 1), [&] {
-      auto json = parse_json(line);
+void for_each_json_line(const std::filesystem::path& path, bool is_finished,
+                        const std::function<void(nlohmann::json)>& use) {
+  auto file = open_to_read(path);
+  std::size_t number = 0;
+  for (std::string line; std::getline(file, line);) {
+    if (!is_finished && file.eof()) break;  // has no line break
+    nlohmann::json json;
+    with_source(fmt::format("{}, line {}", path.string(), ++number), [&] {
+      json = parse_json(line);
       if (!has_step(json))
         throw InputError("damaged: expected a JSON object with the integer 'step'");
-      parsed.push_back(std::move(json));
     });
+    use(std::move(json));
   }
-  return parsed;
+  if (file.bad()) throw InputError(fmt::format("{}: cannot be read", path.string()));
+}
+
+std::vector<nlohmann::json> read_json_lines(const std::filesystem::path& path, bool is_finished) {
+  std::vector<nlohmann::json> lines;
+  for_each_json_line(path, is_finished,
+                     [&](nlohmann::json line) { lines.push_back(std::move(line)); });
+  return lines;
 }
 
 }  // namespace attend::train

@@ -5,13 +5,13 @@ compared with principal components that torch computes.
 """
 
 import base64
-import html.parser
 import json
 import shutil
 import struct
 import unittest
 
 from attend_command import CommandTest, attend, expect_names
+from report_page import Page
 from small_runs import kill, last_step, read_safetensors, start, wait_for, write_recipe
 
 try:
@@ -26,38 +26,6 @@ OPTIONS = {"embed_dim": 16, "num_layers": 2, "num_heads": 2, "batch_size": 8, "m
 def small(**changes):
     """Returns the flags of a small run with these options."""
     return [word for key, value in {**OPTIONS, **changes}.items() for word in ("--" + key.replace("_", "-"), value)]
-
-
-class Page(html.parser.HTMLParser):
-    """The JSON, the texts by section, and the elements of a page."""
-
-    def __init__(self, path):
-        super().__init__(convert_charrefs=True)
-        self.tags, self.texts, self.scripts = [], {}, []
-        self.section = None
-        self.in_script = False
-        self.feed(path.read_text(encoding="utf-8"))
-        self.data = json.loads(self.scripts[0])
-
-    def handle_starttag(self, tag, attributes):
-        self.tags.append(tag)
-        if tag == "section":
-            self.section = dict(attributes)["id"]
-            self.texts[self.section] = []
-        if tag == "script":
-            self.in_script = dict(attributes).get("id") == "data"
-
-    def handle_endtag(self, tag):
-        if tag == "section":
-            self.section = None
-        if tag == "script":
-            self.in_script = False
-
-    def handle_data(self, data):
-        if self.in_script:
-            self.scripts.append(data)
-        elif self.section:
-            self.texts[self.section].append(data)
 
 
 def lines_of(path):
@@ -425,15 +393,24 @@ class Limits(ReportTest):
         self.succeeds("train", "--task", "copy", "--out", run, *small())
         path = run / "metrics.jsonl"
         row = next(line for line in lines_of(path) if "train_loss" in line)
-        path.write_text("".join(json.dumps({**row, "step": step}) + "\n" for step in range(1, 12346)))
-        data = self.data(run)
+        best, last = 7002, 12345
+        path.write_text("".join(json.dumps({**row, "step": step}) + "\n" + json.dumps(
+            {"step": step, "val_loss": 0.25 if step == best else 1 + 1 / step}) + "\n" for step in range(1, last + 1)))
+        page = self.page(run)
+        data = page.data
         steps = data["training"]["step"]
         self.assertLessEqual(len(steps), 5000)
         self.assertGreater(len(steps), 2500)
         self.assertEqual((steps[0], steps[-1]), (1, 12345))
         self.assertEqual(len({b - a for a, b in zip(steps[:-1], steps[1:-1])}), 1)
-        self.assertTrue(data["notes"])
-
+        self.assertEqual(len(data["notes"]), 2)
+        steps = data["evaluations"]["step"]
+        self.assertLessEqual(len(steps), 5000)
+        self.assertEqual((steps[0], steps[-1]), (1, last))
+        self.assertEqual(data["evaluations"]["val_loss"][steps.index(best)], 0.25)
+        regular = [step for step in steps[:-1] if step != best]
+        self.assertEqual(len({b - a for a, b in zip(regular, regular[1:])}), 1)
+        self.assertEqual([text for text in page.texts["curves"] if text in (str(best), "0.25")], [str(best), "0.25"])
 
     def test_huge_texts(self):
         run = self.folder / "huge"

@@ -6,7 +6,9 @@
 #include "io/files.h"
 #include "report/embedding_data.h"
 #include "report/encoding.h"
+#include "report/metrics_data.h"
 #include "report/model_data.h"
+#include "report/thinned.h"
 #include "run_overview.h"
 #include "train/json_lines.h"
 #include "train/run_record.h"
@@ -14,9 +16,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
-#include <optional>
 
 namespace attend::app {
 namespace {
@@ -25,48 +24,11 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMaxMetricsRows = 5000;
 constexpr std::size_t kMaxEvaluationsWithSamples = 30;
 constexpr std::size_t kMaxText = 1000;  // bytes of a sample or an argument
 constexpr std::size_t kMaxSamples = 5;
 constexpr std::size_t kMaxRecipeText = 50'000;  // bytes
 constexpr std::size_t kMaxArguments = 100;
-
-/// Returns every k-th element and the last one, at most `max` in total, for the smallest k.
-std::vector<json> thinned(std::vector<json> rows, std::size_t max) {
-  if (rows.size() <= max) return rows;
-  const auto stride = (rows.size() + max - 2) / (max - 1);
-  std::vector<json> kept;
-  for (std::size_t i = 0; i + 1 < rows.size(); i += stride) kept.push_back(std::move(rows[i]));
-  kept.push_back(std::move(rows.back()));
-  return kept;
-}
-
-/// Returns a column for each key that a row has.
-template <std::size_t N>
-ordered_json columns_of(const std::vector<json>& rows, const std::array<const char*, N>& keys) {
-  ordered_json columns;
-  for (const auto* key : keys) {
-    if (std::ranges::none_of(rows, [&](const json& row) { return row.contains(key); })) continue;
-    auto& column = columns[key] = ordered_json::array();
-    for (const auto& row : rows) column.push_back(ordered_json(row.value(key, json(nullptr))));
-  }
-  return columns;
-}
-
-/// Throws InputError with the name of the file if a value is neither a number nor null.
-template <std::size_t N>
-void check_numbers(const std::vector<json>& rows, const std::array<const char*, N>& keys,
-                   const fs::path& path) {
-  for (const auto& row : rows) {
-    for (const auto* key : keys) {
-      const auto value = row.find(key);
-      if (value == row.end() || value->is_number() || value->is_null()) continue;
-      throw InputError(fmt::format("{}: damaged: {} of step {} is not a number", path.string(), key,
-                                   row.at("step").get<int64_t>()));
-    }
-  }
-}
 
 /// Collects the data of a run.
 class Collector {
@@ -128,32 +90,13 @@ class Collector {
   }
 
   void add_metrics(ordered_json& json) {
-    const auto path = run_.file(train::RunFiles::metrics);
-    if (!fs::exists(path)) return;
-    std::vector<nlohmann::json> training;
-    for (auto& line : train::read_json_lines(path, is_finished())) {
-      auto& rows = line.contains("val_loss") ? evaluations_ : training;
-      rows.push_back(std::move(line));
-    }
+    metrics_ =
+        metrics_of(run_.file(train::RunFiles::metrics), is_finished(), kMaxMetricsRows, notes_);
+    json.update(metrics_.columns);
+    if (is_finished()) return;
     auto& about = json["run"];
-    if (!is_finished() && !training.empty()) {
-      about["steps"] = training.back().at("step").get<int64_t>();
-      if (training.back().contains("seconds"))
-        about["seconds"] = ordered_json(training.back().at("seconds"));
-    }
-    const auto add = [&](const char* name, const std::vector<nlohmann::json>& rows,
-                         const auto& keys) {
-      if (rows.empty()) return;
-      check_numbers(rows, keys, path);
-      json[name] = columns_of(thinned(rows, kMaxMetricsRows), keys);
-      if (rows.size() <= kMaxMetricsRows) return;
-      notes_.push_back(fmt::format("{} of {} rows of the metrics ({}) are shown.",
-                                   json[name]["step"].size(), rows.size(), name));
-    };
-    add("training", training,
-        std::array{"step", "train_loss", "train_accuracy", "lr", "grad_norm", "tokens_per_second",
-                   "seconds"});
-    add("evaluations", evaluations_, std::array{"step", "val_loss", "val_accuracy"});
+    if (metrics_.last_step) about["steps"] = *metrics_.last_step;
+    if (metrics_.seconds) about["seconds"] = *metrics_.seconds;
   }
 
   /// Returns the step after which the model had these weights.
@@ -163,33 +106,24 @@ class Collector {
       const auto checkpoints = run_.checkpoints();
       return checkpoints.read_state(checkpoints.latest()).step;
     }
-    int64_t step = 0;
-    double lowest = INFINITY;
-    for (const auto& row : evaluations_) {
-      const auto& loss = row.at("val_loss");
-      if (!loss.is_number() || loss.get<double>() >= lowest) continue;
-      lowest = loss.get<double>();
-      step = row.at("step").get<int64_t>();
-    }
-    return step;
+    return metrics_.best_step.value_or(0);
   }
 
   /// Adds the samples up to `step`, the step of the weights.
   void add_samples(ordered_json& data, int64_t step) {
     const auto path = run_.file(train::RunFiles::samples);
     if (!fs::exists(path)) return;
-    std::vector<json> lines;
-    for (auto& line : train::read_json_lines(path, is_finished())) {
+    Thinned<json> lines(kMaxEvaluationsWithSamples);
+    train::for_each_json_line(path, is_finished(), [&](json line) {
       if (line.at("step").get<int64_t>() <= step)
-        lines.push_back(checked_samples(std::move(line), path));
-    }
-    if (lines.empty()) return;
-    const auto count = lines.size();
-    last_samples_ = lines.back().at("samples");
-    const auto shown = thinned(std::move(lines), kMaxEvaluationsWithSamples);
-    if (shown.size() < count) {
+        lines.add(checked_samples(std::move(line), path));
+    });
+    if (lines.count() == 0) return;
+    last_samples_ = lines.last()->at("samples");
+    const auto shown = lines.rows();
+    if (shown.size() < lines.count()) {
       notes_.push_back(
-          fmt::format("Samples of {} of {} evaluations are shown.", shown.size(), count));
+          fmt::format("Samples of {} of {} evaluations are shown.", shown.size(), lines.count()));
     }
     auto& all = data["samples"] = ordered_json::array();
     for (const auto& line : shown) {
@@ -238,7 +172,7 @@ class Collector {
   fs::path directory_;
   train::RunDirectory run_;
   ordered_json summary_;  // null if the run is not finished
-  std::vector<json> evaluations_;
+  MetricsData metrics_;
   json last_samples_ = json::array();  // of the weights that are shown
   std::vector<std::string> notes_;
 };
