@@ -60,7 +60,8 @@ std::string attention_text(const std::vector<LastTokenAttention>& attention, boo
 
 std::string sample_text(train::Model& model, const train::Task& task, int64_t seed) {
   std::string text;
-  for (const auto& [input, output, expected] : train::make_samples(model, task, {.seed = seed})) {
+  for (const auto& sample : train::make_samples(model, task, {.seed = seed})) {
+    const auto& [input, output, expected, input_tokens, output_tokens] = sample;
     // A truncated text of bytes may begin or end inside of a character.
     if (expected.empty()) {
       text += replace_invalid_utf8(input + output) + "\n";

@@ -3,8 +3,11 @@
 #include "attend/input_error.h"
 #include "attend/train/example_batches.h"
 #include "nn/check_eval.h"
+#include "train/model_answer.h"
 
 #include <fmt/format.h>
+
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -31,19 +34,24 @@ struct Answer {
   const std::vector<int64_t>& prompt;
   const std::string& expected;
 
-  std::string operator()(LanguageModel& model) const {
+  ModelAnswer operator()(LanguageModel& model) const {
     auto options = kGreedy;
     options.max_new_tokens = static_cast<int64_t>(tokenizer.encode(expected).size());
-    return tokenizer.decode(generate(model, prompt, options).tokens);
+    return decoded(generate(model, prompt, options).tokens);
   }
-  std::string operator()(SequenceClassifier& model) const {
+  ModelAnswer operator()(SequenceClassifier& model) const {
     check_eval("answer", *model);
     // For data.truncate = left, the caller passes a truncated prompt.
     const auto predicted = class_logits(model, prompt, TruncationSide::right).argmax();
-    return classes.at(static_cast<std::size_t>(predicted.item<int64_t>()));
+    return {classes.at(static_cast<std::size_t>(predicted.item<int64_t>())), prompt, {}};
   }
-  std::string operator()(Seq2Seq& model) const {
-    return tokenizer.decode(generate(model, prompt, answer_tokens(tokenizer), kGreedy).tokens);
+  ModelAnswer operator()(Seq2Seq& model) const {
+    return decoded(generate(model, prompt, answer_tokens(tokenizer), kGreedy).tokens);
+  }
+
+  ModelAnswer decoded(std::vector<int64_t> tokens) const {
+    auto text = tokenizer.decode(tokens);
+    return {std::move(text), prompt, std::move(tokens)};
   }
 };
 
@@ -63,6 +71,11 @@ torch::Tensor class_probabilities(SequenceClassifier& model, const Tokenizer& to
 
 std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example) {
+  return model_answer(model, tokenizer, classes, example).text;
+}
+
+ModelAnswer model_answer(Model& model, const Tokenizer& tokenizer,
+                         const std::vector<std::string>& classes, const Example& example) {
   const auto encoded = encode(tokenizer, example.prompt);
   return std::visit(Answer{tokenizer, classes, encoded, example.answer}, model);
 }

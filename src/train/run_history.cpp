@@ -75,6 +75,8 @@ nlohmann::ordered_json to_json(const Sample& sample) {
     json["expected"] = text(sample.expected);
     json["correct"] = sample.output == sample.expected;
   }
+  json["input_tokens"] = sample.input_tokens;
+  json["output_tokens"] = sample.output_tokens;
   return json;
 }
 

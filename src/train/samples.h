@@ -4,6 +4,7 @@
 #include "attend/train/model.h"
 #include "attend/train/task.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,8 @@ struct Sample {
   std::string output;    ///< answer of the model; for an example without answer, the continuation
                          ///< of the prompt
   std::string expected;  ///< answer of the example; empty if it has none
+  std::vector<int64_t> input_tokens;   ///< tokens of `input`
+  std::vector<int64_t> output_tokens;  ///< tokens that the model generated; none for a classifier
 };
 
 /// Options of `make_samples`.

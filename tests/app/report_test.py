@@ -115,12 +115,14 @@ class OfARun(ReportTest):
     def test_samples(self):
         lines = lines_of(self.run_directory / "samples.jsonl")
         self.assertEqual([line["step"] for line in lines], [0, 10, 20, 30])
-        self.assertEqual(self.report.data["samples"],
-                         [line for line in lines if line["step"] <= self.summary["best_step"]])
         for line in lines:
             self.assertEqual(len(line["samples"]), 5)
             for sample in line["samples"]:
                 self.assertEqual(sample["correct"], sample["output"] == sample["expected"])
+                self.assertEqual(len(sample.pop("input_tokens")), len(sample["input"].split()))
+                self.assertEqual(len(sample.pop("output_tokens")), len(sample["output"].split()))
+        self.assertEqual(self.report.data["samples"],
+                         [line for line in lines if line["step"] <= self.summary["best_step"]])
 
     def test_attention(self):
         samples = self.report.data["samples"][-1]["samples"]
@@ -220,8 +222,12 @@ class OfARun(ReportTest):
                 path.write_text("\n".join([lines[0], damage, *lines[2:], ""]))
                 expect_names(self, self.refuses(["report", run]), path, "line 2")
             path.write_text(whole)
-        (run / "samples.jsonl").write_text('{"step": 0, "samples": [{"input": 3}]}\n')
-        expect_names(self, self.refuses(["report", run]), run / "samples.jsonl", "step 0")
+        first = lines_of(run / "samples.jsonl")[0]
+        vocab_size = self.report.data["embeddings"]["vocab_size"]
+        for change in ({"input": 3}, {"input_tokens": [vocab_size]}, {"output_tokens": [-1]}, {"output_tokens": None}):
+            line = {"step": 0, "samples": [{**first["samples"][0], **change}]}
+            (run / "samples.jsonl").write_text(json.dumps(line) + "\n")
+            expect_names(self, self.refuses(["report", run]), run / "samples.jsonl", "step 0")
         metrics = run / "metrics.jsonl"
         for key, value in (("val_loss", {"a": [1]}), ("train_loss", "<b>"), ("lr", [1])):
             line = {"step": 40, "val_loss": 1, "train_loss": 1, key: value}
@@ -237,7 +243,7 @@ class OfARun(ReportTest):
         path = run / "samples.jsonl"
         lines = lines_of(path)
         for line in lines:
-            line["samples"][0].update(input="", output="")
+            line["samples"][0].update(input="", output="", input_tokens=[], output_tokens=[])
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         self.assertEqual(min(entry["sample"] for entry in self.data(run)["attention"]), 1)
 
@@ -456,7 +462,30 @@ class HostileTexts(ReportTest):
         self.assertEqual(data["embeddings"]["vocab_size"], 256)
         self.assertEqual(len(data["samples"][-1]["samples"]), 1)
         self.assertIn("\ufffd", data["samples"][-1]["samples"][0]["input"])
-        self.assertEqual((data["attention"] if "attention" in data else [], len(data["notes"])), ([], 1))
+        [matrices] = data["attention"]
+        self.assertEqual(len(matrices["rows"]), 16)  # max_seq_len
+        self.check_rows_sum_to_1(matrices)
+        self.assertEqual(data["notes"], [])
+        [sample] = lines_of(run / "samples.jsonl")[-1]["samples"]
+        self.assertLessEqual(set(sample["input_tokens"]), {0xe9, 0xff})
+        tokens = (sample["input_tokens"] + sample["output_tokens"])[-16:]
+        for row, token in zip(matrices["rows"], tokens, strict=True):
+            if token > 0x7f:
+                self.assertEqual(row, f"\\x{token:02x}")
+
+    def test_subwords_keep_their_tokens(self):
+        run = self.folder / "subwords"
+        text = self.write("subwords.txt", "the cat sat on the mat, and the dog sat on the cat again\n" * 600)
+        self.succeeds("train", "--text", text, "--tokenizer", "subword", "--vocab-size", 300, "--out", run,
+                      *small(max_seq_len=128, max_steps=2))
+        data = self.data(run)
+        [sample] = lines_of(run / "samples.jsonl")[-1]["samples"]
+        [matrices] = data["attention"]
+        tokens = sample["input_tokens"] + sample["output_tokens"]
+        self.assertEqual(len(matrices["rows"]), min(len(tokens), 128))
+        labels = {}
+        for token, label in zip(tokens[-128:], matrices["rows"], strict=True):
+            self.assertEqual(labels.setdefault(token, label), label)
 
 
 class History(ReportTest):

@@ -68,10 +68,16 @@ TEST_F(RunHistoryTest, RecordsEachEvaluationAndStep0) {
   };
   EXPECT_TRUE(embeddings(0).equal(initial));
   EXPECT_TRUE(embeddings(3).equal(token_embedding_weight(run.model())));
+  const auto tokenizer = RunDirectory::open(directory_ / "run").load(Weights::best).tokenizer;
   for (const auto& line : samples("run")) {
     EXPECT_EQ(line.at("samples").size(), 5U);
-    for (const auto& sample : line.at("samples"))
+    for (const auto& sample : line.at("samples")) {
       EXPECT_EQ(sample.at("correct"), sample.at("output") == sample.at("expected"));
+      for (const auto* name : {"input", "output"}) {
+        const auto tokens = sample.at(name + std::string("_tokens")).get<std::vector<int64_t>>();
+        EXPECT_EQ(tokenizer->decode(tokens), sample.at(name).get<std::string>());
+      }
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 #include "report/attention_data.h"
 
 #include "attend/input_error.h"
+#include "attend/io/tokenizer.h"
 #include "attend/ops/attention_recorder.h"
 #include "attend/train/answer.h"
 #include "attend/train/example_batches.h"
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
-#include <ranges>
 #include <variant>
 
 namespace attend::app {
@@ -38,40 +38,29 @@ struct Recorded {
   int64_t generated_from = -1;
 };
 
-/// Tokens of a prompt and its continuation.
-struct Sequence {
-  Ids tokens;
-  int64_t generated_from;
+/// Tokens of a sample.
+struct SampleTokens {
+  Ids input;
+  Ids output;
 };
 
-Sequence encode_sample(const train::Run& run, const std::string& input, const std::string& output) {
-  const auto& tokenizer = *run.tokenizer;
-  auto tokens = tokenizer.encode(input);
-  const auto length = static_cast<int64_t>(tokens.size());
-  if (run.recipe.data.tokenizer == TokenizerKind::subword) {
-    // The tokens of subwords depend on the text before them, but a subword may also contain the end
-    // of the prompt and the start of the continuation.
-    auto joined = tokenizer.encode(input + output);
-    if (std::ranges::equal(tokens, joined | std::views::take(length)))
-      return {std::move(joined), length};
-  }
-  const auto generated = tokenizer.encode(output);
-  tokens.insert(tokens.end(), generated.begin(), generated.end());
-  return {std::move(tokens), length};
-}
-
-/// Throws InputError if the text had invalid UTF-8, which `RunHistory` replaces by U+FFFD: its
-/// tokens are unknown then.
-void check_text(const std::string& text) {
-  if (text.find("\xEF\xBF\xBD") == text.npos) return;
-  throw InputError("its text is not valid UTF-8");
+/// Returns the tokens of a sample. A sample of an older run has texts only, which are encoded
+/// again. Throws InputError if such a text had invalid UTF-8, which `RunHistory` replaces by
+/// U+FFFD: its tokens are unknown.
+SampleTokens tokens_of(const nlohmann::json& sample, const Tokenizer& tokenizer) {
+  if (sample.contains("input_tokens"))
+    return {sample.at("input_tokens").get<Ids>(), sample.at("output_tokens").get<Ids>()};
+  const auto input = sample.at("input").get<std::string>();
+  const auto output = sample.at("output").get<std::string>();
+  if ((input + output).find("\xEF\xBF\xBD") != std::string::npos)
+    throw InputError("its text is not valid UTF-8");
+  return {tokenizer.encode(input), tokenizer.encode(output)};
 }
 
 /// Runs a model on the tokens of a sample.
 struct Record {
   const train::Run& run;
-  const std::string& input;
-  const std::string& output;
+  SampleTokens sample;
   std::vector<std::string>& notes;
 
   /// Returns at most as many tokens as the model and the report accept.
@@ -92,17 +81,20 @@ struct Record {
   static torch::Tensor tensor(const Ids& ids) { return torch::tensor(ids, torch::kLong); }
 
   std::vector<Recorded> operator()(LanguageModel& model) const {
-    const auto [joined, prompt_size] = encode_sample(run, input, output);
+    auto joined = sample.input;
+    joined.insert(joined.end(), sample.output.begin(), sample.output.end());
     // As in generation, the oldest tokens are dropped.
     const auto ids = cut(joined, num_matrices(), train::TruncationSide::left);
     const auto dropped = static_cast<int64_t>(joined.size() - ids.size());
-    const auto generated_from = output.empty() ? -1 : std::max<int64_t>(prompt_size - dropped, 0);
+    const auto prompt_size = static_cast<int64_t>(sample.input.size());
+    const auto generated_from =
+        sample.output.empty() ? -1 : std::max<int64_t>(prompt_size - dropped, 0);
     const AttentionRecorder recorder;
     model(tensor(ids));
     return {{"self-attention", ids, ids, recorder.weights(), true, generated_from}};
   }
   std::vector<Recorded> operator()(SequenceClassifier& model) const {
-    const auto ids = cut(run.tokenizer->encode(input), num_matrices(), run.recipe.data.truncate);
+    const auto ids = cut(sample.input, num_matrices(), run.recipe.data.truncate);
     const AttentionRecorder recorder;
     model(tensor(ids));
     return {{"self-attention", ids, ids, recorder.weights()}};
@@ -111,10 +103,9 @@ struct Record {
     const auto num_decoder_layers =
         static_cast<int64_t>(model->transformer->decoder->blocks->size());
     const auto all = num_matrices() + 2 * num_decoder_layers * run.recipe.stack().num_heads;
-    const auto source = cut(run.tokenizer->encode(input), all, train::TruncationSide::right);
+    const auto source = cut(sample.input, all, train::TruncationSide::right);
     Ids target{train::answer_tokens(*run.tokenizer).bos_token};
-    const auto generated = run.tokenizer->encode(output);
-    target.insert(target.end(), generated.begin(), generated.end());
+    target.insert(target.end(), sample.output.begin(), sample.output.end());
     target = cut(target, all, train::TruncationSide::right);
     const AttentionRecorder recorder;
     model(tensor(source), tensor(target));
@@ -145,7 +136,7 @@ std::vector<std::string> block_labels(const Ids& ids, int64_t block, const Token
       static_cast<std::size_t>(num_blocks(static_cast<int64_t>(ids.size()), block)));
   for (std::size_t i = 0; i < ids.size(); ++i)
     labels[i / static_cast<std::size_t>(block)] += tokenizer.token(ids[i]);
-  for (auto& label : labels) label = shortened(label, kMaxLabel);
+  for (auto& label : labels) label = block == 1 ? token_label(label) : shortened(label, kMaxLabel);
   return labels;
 }
 
@@ -208,12 +199,9 @@ std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::jso
   std::vector<AttentionMatrices> all;
   int64_t left = kMaxWeights;
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
-    const auto input = samples[sample].at("input").get<std::string>();
-    const auto output = samples[sample].at("output").get<std::string>();
     std::vector<Recorded> parts;
     try {
-      check_text(input + output);
-      parts = std::visit(Record{run, input, output, notes}, run.model);
+      parts = std::visit(Record{run, tokens_of(samples[sample], *run.tokenizer), notes}, run.model);
     } catch (const InputError& error) {
       notes.push_back(
           fmt::format("Sample {} has no attention weights: {}", sample + 1, error.what()));

@@ -25,8 +25,8 @@ struct AttentionMatrices {
                                                      ///< [layer, head, row, column, weight]
 };
 
-/// Returns the attention weights of the model for `samples`, an array of objects with the keys
-/// `input` and `output`. Adds a line to `notes` for each reduction.
+/// Returns the attention weights of the model for `samples`, an array of samples as in
+/// samples.jsonl, whose tokens are in the vocabulary. Adds a line to `notes` for each reduction.
 std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::json& samples,
                                             std::vector<std::string>& notes);
 

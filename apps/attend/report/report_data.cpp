@@ -50,7 +50,7 @@ class Collector {
       auto& about = json["run"];
       about["parameters"] = parameter_count(train::module_of(run.model));
       about["best_step"] = step;
-      add_samples(json, step);
+      add_samples(json, step, run.tokenizer->size());
       data.attention = attention_of(run, last_samples_, notes_);
       json["embeddings"] = embeddings_of(run, directory_, step, notes_);
       json["model"] =
@@ -110,13 +110,13 @@ class Collector {
   }
 
   /// Adds the samples up to `step`, the step of the weights.
-  void add_samples(ordered_json& data, int64_t step) {
+  void add_samples(ordered_json& data, int64_t step, int64_t vocab_size) {
     const auto path = run_.file(train::RunFiles::samples);
     if (!fs::exists(path)) return;
     Thinned<json> lines(kMaxEvaluationsWithSamples);
     train::for_each_json_line(path, is_finished(), [&](json line) {
       if (line.at("step").get<int64_t>() <= step)
-        lines.add(checked_samples(std::move(line), path));
+        lines.add(checked_samples(std::move(line), vocab_size, path));
     });
     if (lines.count() == 0) return;
     last_samples_ = lines.last()->at("samples");
@@ -144,11 +144,20 @@ class Collector {
   }
 
   /// Returns `line` with at most kMaxSamples samples. Throws InputError with the name of the file
-  /// if a value is missing or has another type.
-  json checked_samples(json line, const fs::path& path) const {
+  /// if a value is missing or has another type, or if a token is not in the vocabulary. Samples of
+  /// older runs have no tokens.
+  static json checked_samples(json line, int64_t vocab_size, const fs::path& path) {
     const auto is_text = [](const json& sample, const char* key, bool may_be_null) {
       const auto value = sample.find(key);
       return value != sample.end() && (value->is_string() || (may_be_null && value->is_null()));
+    };
+    const auto are_tokens = [&](const json& sample, const char* key) {
+      const auto value = sample.find(key);
+      return value != sample.end() && value->is_array() &&
+             std::all_of(value->begin(), value->end(), [&](const json& token) {
+               return token.is_number_unsigned() &&
+                      token.get<uint64_t>() < static_cast<uint64_t>(vocab_size);
+             });
     };
     const auto samples = line.find("samples");
     const bool valid =
@@ -157,13 +166,15 @@ class Collector {
           return sample.is_object() && is_text(sample, "input", false) &&
                  is_text(sample, "output", false) && is_text(sample, "expected", true) &&
                  sample.contains("correct") &&
-                 (sample.at("correct").is_boolean() || sample.at("correct").is_null());
+                 (sample.at("correct").is_boolean() || sample.at("correct").is_null()) &&
+                 (!sample.contains("input_tokens") ||
+                  (are_tokens(sample, "input_tokens") && are_tokens(sample, "output_tokens")));
         });
     if (!valid) {
       throw InputError(
           fmt::format("{}: damaged: the samples of step {} are not a list of objects with input, "
-                      "output, expected and correct",
-                      path.string(), line.at("step").get<int64_t>()));
+                      "output, expected, correct, input_tokens and output_tokens (ids below {})",
+                      path.string(), line.at("step").get<int64_t>(), vocab_size));
     }
     if (samples->size() > kMaxSamples) samples->get_ref<json::array_t&>().resize(kMaxSamples);
     return line;
