@@ -6,6 +6,9 @@
 #include <fmt/ranges.h>
 #include <torch/nn/modules/container/modulelist.h>
 
+#include <algorithm>
+#include <vector>
+
 namespace attend::app {
 namespace {
 
@@ -28,7 +31,24 @@ bool equal_except_name(Json one, Json other) {
   return one == other;
 }
 
+std::size_t count_modules(const Json& tree) {
+  std::size_t count = 1;
+  for (const auto& child : tree.at("children")) count += count_modules(child);
+  return count;
+}
+
 }  // namespace
+
+std::size_t limit_modules(Json& tree, std::size_t max) {
+  const auto count = count_modules(tree);
+  std::vector<Json*> kept{&tree};
+  for (std::size_t i = 0; i < kept.size(); ++i) {
+    auto& children = kept[i]->at("children").get_ref<Json::array_t&>();
+    children.resize(std::min(children.size(), max - kept.size()));
+    for (auto& child : children) kept.push_back(&child);
+  }
+  return count;
+}
 
 nlohmann::ordered_json model_tree(const std::string& name, const torch::nn::Module& module) {
   auto tensors = Json::array();

@@ -29,6 +29,7 @@ constexpr std::size_t kMaxText = 1000;  // bytes of a sample or an argument
 constexpr std::size_t kMaxSamples = 5;
 constexpr std::size_t kMaxRecipeText = 50'000;  // bytes
 constexpr std::size_t kMaxArguments = 100;
+constexpr std::size_t kMaxModules = 1000;
 
 /// Collects the data of a run.
 class Collector {
@@ -53,8 +54,11 @@ class Collector {
       add_samples(json, step, run.tokenizer->size());
       data.attention = attention_of(run, last_samples_, notes_);
       json["embeddings"] = embeddings_of(run, directory_, step, notes_);
-      json["model"] =
+      auto& tree = json["model"] =
           model_tree(std::string(train::model_kind(run.recipe.model)), train::module_of(run.model));
+      if (const auto count = limit_modules(tree, kMaxModules); count > kMaxModules)
+        notes_.push_back(
+            fmt::format("{} of {} modules are shown, the outer ones.", kMaxModules, count));
     }
     json["notes"] = notes_;
     return data;
