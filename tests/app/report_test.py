@@ -148,6 +148,37 @@ class OfARun(ReportTest):
         prompt = json.loads(self.succeeds("explain", self.run_directory, "--text", sample["input"], "--json").stdout)
         self.assertEqual(matrices["generated_from"], len(prompt["steps"][0]["matrices"][0]["rows"]))
 
+    def test_steps_of_the_generation(self):
+        samples = self.report.data["samples"][-1]["samples"]
+        for matrices, sample in zip(self.report.data["attention"], samples, strict=True):
+            generated = matrices["rows"][matrices["generated_from"]:]
+            self.assertEqual(len(matrices["predictions"]), len(generated))
+            for prediction, token in zip(matrices["predictions"], generated, strict=True):
+                self.assertEqual([token, prediction["probability"]], prediction["top"][0])  # greedy decoding
+        explained = json.loads(self.succeeds("explain", self.run_directory, "--text", samples[0]["input"],
+                                             "--json").stdout)
+        [expected] = explained["steps"][-1]["matrices"]
+        found = self.report.data["attention"][0]["predictions"][0]["top"]
+        self.assertEqual([label for label, _ in found], expected["rows"][:5])
+        for (_, probability), (_, other) in zip(found, expected["values"]):
+            self.assertAlmostEqual(probability, other, delta=0.51e-4)
+
+    def test_an_older_run_without_tokens(self):
+        run = self.copy("without tokens")
+        path = run / "samples.jsonl"
+        lines = lines_of(path)
+        for line in lines:
+            for sample in line["samples"]:
+                del sample["input_tokens"], sample["output_tokens"]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        self.assertEqual(self.data(run)["attention"], self.report.data["attention"])
+        for line in lines:
+            line["samples"][0]["output"] = "\ufffd"
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        data = self.data(run)
+        self.assertEqual(min(entry["sample"] for entry in data["attention"]), 1)
+        self.assertEqual(len(data["notes"]), 1)
+
     def test_embeddings(self):
         embeddings = self.report.data["embeddings"]
         best = self.summary["best_step"]

@@ -27,6 +27,7 @@ constexpr int64_t kMaxRecorded = int64_t{1} << 26;  // weights of a forward pass
 constexpr int64_t kMaxWeights = int64_t{1} << 20;   // weights of the report
 constexpr int64_t kMaxLargest = 1000;               // largest weights of one matrix
 constexpr int64_t kMaxLargestOfHead = 8;
+constexpr int64_t kMaxPredictions = 5;  // most likely tokens at the place of a generated token
 
 /// Weights as the recorder returns them, with what the rows and columns are.
 struct Recorded {
@@ -36,6 +37,7 @@ struct Recorded {
   std::vector<torch::Tensor> layers;  // (H, T, S) each
   bool causal = false;
   int64_t generated_from = -1;
+  torch::Tensor logits = {};  // (T, V) of the rows, if tokens were generated
 };
 
 /// Tokens of a sample.
@@ -90,8 +92,8 @@ struct Record {
     const auto generated_from =
         sample.output.empty() ? -1 : std::max<int64_t>(prompt_size - dropped, 0);
     const AttentionRecorder recorder;
-    model(tensor(ids));
-    return {{"self-attention", ids, ids, recorder.weights(), true, generated_from}};
+    const auto logits = model(tensor(ids));
+    return {{"self-attention", ids, ids, recorder.weights(), true, generated_from, logits}};
   }
   std::vector<Recorded> operator()(SequenceClassifier& model) const {
     const auto ids = cut(sample.input, num_matrices(), run.recipe.data.truncate);
@@ -108,12 +110,12 @@ struct Record {
     target.insert(target.end(), sample.output.begin(), sample.output.end());
     target = cut(target, all, train::TruncationSide::right);
     const AttentionRecorder recorder;
-    model(tensor(source), tensor(target));
+    const auto logits = model(tensor(source), tensor(target));
     const auto& weights = recorder.weights();
     const auto num_encoder_layers = run.recipe.stack().num_layers;
     Recorded encoder{"encoder self-attention", source, source, {}};
-    Recorded decoder{"decoder self-attention", target, target, {}, true, 1};
-    Recorded cross{"cross-attention", target, source, {}, false, 1};
+    Recorded decoder{"decoder self-attention", target, target, {}, true, 1, logits};
+    Recorded cross{"cross-attention", target, source, {}, false, 1, logits};
     // A decoder block calls its self-attention, then its cross-attention.
     for (int64_t i = 0; i < static_cast<int64_t>(weights.size()); ++i) {
       auto& part = i < num_encoder_layers              ? encoder
@@ -172,6 +174,27 @@ std::vector<nlohmann::ordered_json> largest_weights(const torch::Tensor& weights
   return largest;
 }
 
+/// Returns, for each generated token except a first row, its probability and the most likely tokens
+/// at its place, from the logits of the row before.
+std::vector<nlohmann::ordered_json> predictions_of(const Recorded& part,
+                                                   const Tokenizer& tokenizer) {
+  std::vector<nlohmann::ordered_json> predictions;
+  for (auto row = std::max<int64_t>(part.generated_from, 1);
+       row < static_cast<int64_t>(part.rows.size()); ++row) {
+    const auto probabilities = part.logits[row - 1].to(torch::kFloat).softmax(-1);  // (V)
+    const auto [values, tokens] =
+        probabilities.topk(std::min(kMaxPredictions, probabilities.size(0)));
+    auto top = nlohmann::ordered_json::array();
+    for (int64_t i = 0; i < values.size(0); ++i) {
+      top.push_back({token_label(tokenizer.token(tokens[i].item<int64_t>())),
+                     rounded(values[i].item<double>())});
+    }
+    const auto probability = probabilities[part.rows[static_cast<std::size_t>(row)]].item<double>();
+    predictions.push_back({{"probability", rounded(probability)}, {"top", std::move(top)}});
+  }
+  return predictions;
+}
+
 /// Returns the number of tokens of a block with which the weights of `parts` have at most
 /// `max_rows` rows and columns, and `max_weights` elements in total; at least 1.
 int64_t block_of(const std::vector<Recorded>& parts, int64_t max_weights) {
@@ -223,6 +246,8 @@ std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::jso
       each.generated_from = part.generated_from < 0 ? -1 : part.generated_from / block;
       each.block = block;
       if (block > 1) each.largest = largest_weights(weights);
+      if (block == 1 && part.generated_from >= 0)
+        each.predictions = predictions_of(part, *run.tokenizer);
       size += each.weights.numel();
       matrices.push_back(std::move(each));
     }
@@ -258,6 +283,7 @@ nlohmann::ordered_json to_json(const AttentionMatrices& matrices) {
       {"block", matrices.block}};
   if (matrices.generated_from >= 0) json["generated_from"] = matrices.generated_from;
   if (matrices.block > 1) json["largest"] = matrices.largest;
+  if (!matrices.predictions.empty()) json["predictions"] = matrices.predictions;
   return json;
 }
 

@@ -23,6 +23,9 @@ struct AttentionMatrices {
   int64_t block = 1;            ///< number of tokens of a block
   std::vector<nlohmann::ordered_json> largest = {};  ///< if block > 1, the exact largest weights:
                                                      ///< [layer, head, row, column, weight]
+  /// If block = 1, an object for each of the last rows, which are generated tokens: `probability`
+  /// of the token and `top`, the most likely tokens at its place as [label, probability].
+  std::vector<nlohmann::ordered_json> predictions = {};
 };
 
 /// Returns the attention weights of the model for `samples`, an array of samples as in

@@ -4,6 +4,7 @@
 import { headWeights } from "./decode.js";
 import { el, labelled, onTheme, scroll, select, setOptions, table } from "./dom.js";
 import { number, truncated, visible } from "./format.js";
+import { GenerationSteps } from "./generation.js";
 import { HeadMap } from "./head_map.js";
 import { drawMap, palette } from "./heat.js";
 
@@ -44,6 +45,7 @@ class AttentionView {
       (row) => this.showRow(row),
       (cell) => this.describeCell(cell),
     );
+    this.generation = new GenerationSteps((row) => this.showRow(row));
     this.cell = el("p", { class: "readout", id: "cell" });
     this.rowTokens = el("div", { class: "tokens", role: "radiogroup", "aria-label": "Token" });
     this.columnTokens = el("ol", { class: "tokens columns", "aria-label": "Weights of the token" });
@@ -79,6 +81,7 @@ class AttentionView {
           this.cell,
         ),
       ),
+      this.generation.element,
       el(
         "div",
         { class: "card" },
@@ -122,7 +125,10 @@ class AttentionView {
     );
     this.rows = entry.rows;
     this.columns = entry.columns;
-    this.row = Math.min(this.row ?? this.rows.length - 1, this.rows.length - 1);
+    // At first, the row from which the last token was generated, if any.
+    const first = this.rows.length - (entry.predictions?.length ? 2 : 1);
+    this.row = Math.min(this.row ?? first, this.rows.length - 1);
+    this.generation.show(entry);
     this.generatedFrom = entry.generated_from ?? Infinity;
     setOptions(
       this.layerSelect,
@@ -241,6 +247,7 @@ class AttentionView {
   showRow(row) {
     this.row = row;
     this.rowTokens.querySelectorAll("input")[row].checked = true;
+    this.generation.follow(row);
     const weights = this.weights.subarray(
       row * this.columns.length,
       (row + 1) * this.columns.length,

@@ -411,7 +411,31 @@ export function short() {
   };
 }
 
-export const FIXTURES = { usual, translation, large, hostile, short };
+/** Returns the data of a run whose attention has the steps of the generation. */
+export function generation() {
+  const data = usual();
+  const draw = random(6);
+  for (const entry of data.attention) {
+    entry.predictions = entry.rows.slice(entry.generated_from).map((token) => {
+      const probability = 0.5 + draw() / 2;
+      const others = letters.filter((letter) => letter !== token).slice(0, 4);
+      return {
+        probability,
+        top: [[token, probability], ...others.map((other, i) => [other, 0.1 / (i + 1)])],
+      };
+    });
+  }
+  return data;
+}
+
+export const FIXTURES = {
+  usual,
+  translation,
+  generation,
+  large,
+  hostile,
+  short,
+};
 
 const escaped = (text) =>
   String(text ?? "").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);

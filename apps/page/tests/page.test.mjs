@@ -15,6 +15,7 @@ import { smoothed } from "../src/series.js";
 import { launch, WIDTHS } from "./browser.mjs";
 import {
   FIXTURES,
+  generation,
   HOSTILE,
   large,
   page as pageOf,
@@ -266,6 +267,52 @@ describe("curves", () => {
       const share = (at) => (middle[at] - first[at]) / (last[at] - first[at]);
       assert.ok(Math.abs(share(0) - share(1)) < 0.01);
     });
+  });
+});
+
+describe("the steps of the generation", () => {
+  const step = (page) => page.locator(".generation output").textContent();
+  const predictions = (page) => page.locator(".generation td b").allTextContents();
+
+  test("show where the model looked, and the most likely tokens", async () => {
+    const [entry] = generation().attention;
+    const page = await openData(generation());
+    const check = async (at) => {
+      assert.equal(await step(page), `${at} of ${entry.predictions.length}`);
+      assert.deepEqual(await weights(page), weightsOf(entry, 0, 0, entry.generated_from + at - 2));
+      const { top } = entry.predictions[at - 1];
+      assert.deepEqual(
+        await predictions(page),
+        top.map(([, probability]) => number(probability)),
+      );
+      assert.deepEqual(
+        await page.locator(".generation td .quoted").allTextContents(),
+        top.map(([token]) => token),
+      );
+    };
+    await check(8);
+    await page.getByRole("slider", { name: "Generated token" }).fill("1");
+    await check(1);
+    await page.keyboard.press("ArrowRight");
+    await check(2);
+    await page.getByRole("button", { name: "Next", exact: true }).click();
+    await check(3);
+    await page.getByRole("button", { name: "Previous", exact: true }).click();
+    await check(2);
+  });
+
+  test("follow the chosen token and the chosen sample", async () => {
+    const [first, second] = generation().attention;
+    const page = await openData(generation());
+    await page.getByRole("radio", { name: "h, generated token 9", exact: true }).check();
+    assert.equal(await step(page), `2 of ${first.predictions.length}`);
+    await page.getByRole("combobox", { name: "Attention" }).selectOption({ value: "1" });
+    assert.match(await step(page), new RegExp(` of ${second.predictions.length}$`));
+  });
+
+  test("are hidden without generated tokens", async () => {
+    const page = await openData(large());
+    assert.ok(await page.locator(".generation").isHidden());
   });
 });
 
