@@ -3,8 +3,9 @@
 import { svg } from "./dom.js";
 
 const WIDTH = 640;
-const HEIGHT = 360;
+const PLOT_HEIGHT = 256;
 const MARGIN = { left: 64, right: 16, top: 56, bottom: 48 };
+const LEGEND_LINE = 18;
 
 /** Returns about `count` round numbers between low and high. */
 function linearTicks(low, high, count) {
@@ -37,9 +38,32 @@ function range(values, log) {
     : [low - (Math.abs(low) || 1) / 2, low + (Math.abs(low) || 1) / 2];
 }
 
-/** Returns the SVG text of a chart. Series: {label, color, dash, width, values}; `format` makes the
+/** Returns the place of each label in a legend that starts at (0, 0), as [x, y]. */
+function legendPlaces(labels) {
+  let [x, y] = [0, 0];
+  return labels.map((label) => {
+    const width = 60 + 7 * label.length;
+    if (x > 0 && x + width > WIDTH - MARGIN.left) [x, y] = [0, y + LEGEND_LINE];
+    x += width;
+    return [x - width, y];
+  });
+}
+
+/** Returns the attributes of a line. */
+const stroke = ({ color, dash, width }) => ({
+  fill: "none",
+  stroke: color,
+  "stroke-width": width,
+  "stroke-dasharray": dash?.join(" ") ?? null,
+});
+
+/** Returns the SVG text of a chart. Series: {label, color, opacity, dash, width, values}; `format` makes the
  *  labels of the vertical axis. */
 export function chartSvg({ title, steps, series, log, format }) {
+  const labelled = series.filter(({ label }) => label);
+  const places = legendPlaces(labelled.map(({ label }) => label));
+  const top = MARGIN.top + places.at(-1)[1];
+  const height = top + PLOT_HEIGHT + MARGIN.bottom;
   const scale = (value) => (log ? Math.log10(value) : value);
   const [left, right] = range(steps, false);
   const [low, high] = range(
@@ -49,31 +73,28 @@ export function chartSvg({ title, steps, series, log, format }) {
   const x = (step) =>
     MARGIN.left + ((step - left) / (right - left)) * (WIDTH - MARGIN.left - MARGIN.right);
   const y = (value) =>
-    HEIGHT -
-    MARGIN.bottom -
-    ((scale(value) - scale(low)) / (scale(high) - scale(low))) *
-      (HEIGHT - MARGIN.top - MARGIN.bottom);
+    top + PLOT_HEIGHT * (1 - (scale(value) - scale(low)) / (scale(high) - scale(low)));
   const text = (attributes, content) =>
     svg("text", { "font-size": 12, fill: "#24292f", ...attributes }, content);
   const root = svg(
     "svg",
     {
-      viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+      viewBox: `0 0 ${WIDTH} ${height}`,
       width: WIDTH,
-      height: HEIGHT,
+      height,
       "font-family": "sans-serif",
     },
     svg("title", {}, title),
-    svg("rect", { width: WIDTH, height: HEIGHT, fill: "#ffffff" }),
+    svg("rect", { width: WIDTH, height, fill: "#ffffff" }),
     text({ x: MARGIN.left, y: 22, "font-size": 16, "font-weight": "bold" }, title),
     text(
-      { x: (MARGIN.left + WIDTH - MARGIN.right) / 2, y: HEIGHT - 10, "text-anchor": "middle" },
+      { x: (MARGIN.left + WIDTH - MARGIN.right) / 2, y: height - 10, "text-anchor": "middle" },
       "step",
     ),
   );
   for (const tick of linearTicks(left, right, 6)) {
     root.append(
-      text({ x: x(tick), y: HEIGHT - MARGIN.bottom + 18, "text-anchor": "middle" }, String(tick)),
+      text({ x: x(tick), y: top + PLOT_HEIGHT + 18, "text-anchor": "middle" }, String(tick)),
     );
   }
   for (const tick of log ? logTicks(low, high) : linearTicks(low, high, 5)) {
@@ -88,26 +109,27 @@ export function chartSvg({ title, steps, series, log, format }) {
       text({ x: MARGIN.left - 8, y: y(tick) + 4, "text-anchor": "end" }, format(tick)),
     );
   }
-  let legend = MARGIN.left;
-  for (const { label, color, dash, width, values } of series) {
+  for (const { color, opacity, dash, width, values } of series) {
     const path = [];
     values.forEach((value, index) => {
       if (value === null || (log && value <= 0)) return;
       path.push(`${path.length ? "L" : "M"}${x(steps[index]).toFixed(1)} ${y(value).toFixed(1)}`);
     });
-    const line = {
-      fill: "none",
-      stroke: color,
-      "stroke-width": width,
-      "stroke-dasharray": dash?.join(" ") ?? null,
-    };
-    root.append(svg("path", { ...line, d: path.join(""), "stroke-linecap": "round" }));
-    if (!label) continue;
     root.append(
-      svg("line", { ...line, x1: legend, x2: legend + 24, y1: 40, y2: 40 }),
-      text({ x: legend + 30, y: 44 }, label),
+      svg("path", {
+        ...stroke({ color, dash, width }),
+        "stroke-opacity": opacity,
+        d: path.join(""),
+        "stroke-linecap": "round",
+      }),
     );
-    legend += 60 + 7 * label.length;
   }
+  labelled.forEach((line, index) => {
+    const [left, baseline] = [MARGIN.left + places[index][0], 40 + places[index][1]];
+    root.append(
+      svg("line", { ...stroke(line), x1: left, x2: left + 24, y1: baseline, y2: baseline }),
+      text({ x: left + 30, y: baseline + 4 }, line.label),
+    );
+  });
   return new XMLSerializer().serializeToString(root);
 }

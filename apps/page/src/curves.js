@@ -5,13 +5,16 @@ import uPlot from "uplot";
 import { chartSvg } from "./chart_svg.js";
 import { cssColor, download, el, labelled, onTheme, onWidth } from "./dom.js";
 import { number, percent, short } from "./format.js";
-import { CHARTS, chartCsv, chartData, smoothed } from "./series.js";
+import { CHARTS, chartCsv, chartData, column, smoothed } from "./series.js";
+import { StepRange } from "./step_range.js";
 
 const HEIGHT = 220;
 const MAX_MARKED = 40; // a line of at most this many values has a mark at each value
-const COLORS = { training: "--series-1", evaluations: "--series-2" };
-const PAPER_COLORS = { training: "#1f6fc5", evaluations: "#b93f06" };
-const DASHES = { training: undefined, evaluations: [6, 3] };
+// Styles of lines: the variable of a color, the color in SVG files, and dashes, if any.
+const STYLES = {
+  training: { color: "--series-1", paper: "#1f6fc5" },
+  evaluations: { color: "--series-2", paper: "#b93f06", dash: [6, 3] },
+};
 
 /** Returns the lines of a chart: for each column the line that is read, and before it, faint, the
  *  values of a column that is smoothed. */
@@ -24,6 +27,9 @@ function lines({ columns }, smoothing) {
     ];
   });
 }
+
+/** Returns the range of a logarithmic scale; `low` is null if no step of the range has a value. */
+const logRange = (_, low, high) => (low === null ? [1, 10] : uPlot.rangeLog(low, high, 10, false));
 
 const count = ({ values }) => values.filter((value) => value !== null).length;
 
@@ -38,6 +44,7 @@ class Chart {
       role: "group",
       "aria-label": `Chart: ${chart.title} by step. Arrow keys move the cursor.`,
       onkeydown: (event) => this.key(event),
+      onmousedown: () => (this.dragged = true),
     });
     this.readout = el("p", { class: "readout", "aria-live": "polite" });
     const base = `${name}-${chart.id}`;
@@ -79,13 +86,12 @@ class Chart {
     this.read(null);
   }
 
-  /** Draws the chart again, with the same zoom. */
+  /** Draws the chart again, with the steps of the settings. */
   draw(width = this.width) {
     if (!width) return;
     this.width = width;
     const { smoothing } = this.settings;
     const log = this.log();
-    const zoom = this.uplot && this.zoomed ? { ...this.uplot.scales.x } : null;
     const shown = lines(this.content, smoothing);
     const values = shown.map((line) =>
       log ? line.values.map((value) => (value > 0 ? value : null)) : line.values,
@@ -107,13 +113,13 @@ class Chart {
           sync: { key: "steps" },
           y: false,
           points: { size: 7 },
-          drag: { x: true, y: false },
+          drag: { x: true, y: false, setScale: false },
         },
         scales: {
           x: { time: false },
           y: {
             distr: log ? 3 : 1,
-            ...(log ? { range: (_, low, high) => uPlot.rangeLog(low, high, 10, false) } : {}),
+            ...(log ? { range: logRange } : {}),
           },
         },
         axes: [
@@ -129,8 +135,8 @@ class Chart {
           ...shown.map((line) => ({
             label: line.label,
             spanGaps: true,
-            dash: DASHES[line.table],
-            stroke: cssColor(COLORS[line.table]),
+            dash: line.style.dash,
+            stroke: cssColor(line.style.color),
             alpha: line.faint ? 0.3 : 1,
             width: line.faint ? 1 : 2,
             points: {
@@ -142,15 +148,28 @@ class Chart {
         ],
         hooks: {
           setCursor: [(plot) => this.read(plot.cursor.left >= 0 ? plot.cursor.idx : null)],
-          setSelect: [() => (this.zoomed = true)],
+          setSelect: [(plot) => this.zoom(plot)],
         },
       },
       [this.content.steps, ...values],
       this.plot,
     );
-    this.uplot.over.addEventListener("dblclick", () => (this.zoomed = false));
-    if (zoom) this.uplot.setScale("x", { min: zoom.min, max: zoom.max });
+    this.uplot.over.addEventListener("dblclick", () => this.settings.setRange(null));
+    if (this.settings.range) {
+      const [min, max] = this.settings.range;
+      this.uplot.setScale("x", { min, max });
+    }
     this.read(null);
+  }
+
+  /** Shows the steps that were selected in this chart in all charts. The other charts have the same
+   *  selection, because their cursors are synchronized. */
+  zoom({ select, posToVal }) {
+    if (!this.dragged || select.width === 0) return;
+    this.dragged = false;
+    this.settings.setRange(
+      [select.left, select.left + select.width].map((left) => Math.round(posToVal(left, "x"))),
+    );
   }
 
   /** Whether the scale is logarithmic: it must have a value to show. */
@@ -179,24 +198,30 @@ class Chart {
             line.raw && line.raw[at] !== null
               ? `${this.format(line.raw[at])} (smoothed ${this.format(line.values[at])})`
               : this.format(line.values[at]);
-          return el(
+          const key = el(
             "span",
-            { class: `key ${line.table}` },
-            `${line.label} `,
+            { class: line.style.dash ? "key dashed" : "key" },
+            el("bdi", {}, line.label),
+            " ",
             el("b", { "data-key": line.key }, value),
           );
+          key.style.setProperty("--key", `var(${line.style.color})`);
+          return key;
         }),
     );
   }
 
   /** Moves the cursor with the arrow keys, Home and End. */
   key(event) {
-    const last = this.content.steps.length - 1;
+    const { steps } = this.content;
+    const [low, high] = this.settings.range ?? [-Infinity, Infinity];
+    const first = steps.findIndex((step) => step >= low);
+    const last = steps.findLastIndex((step) => step <= high);
     const at = this.index ?? last;
-    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: 0, End: last }[event.key];
-    if (next === undefined || !this.uplot) return;
+    const next = { ArrowLeft: at - 1, ArrowRight: at + 1, Home: first, End: last }[event.key];
+    if (next === undefined || !this.uplot || first < 0 || last < first) return;
     event.preventDefault();
-    const left = this.uplot.valToPos(this.content.steps[Math.max(0, Math.min(last, next))], "x");
+    const left = this.uplot.valToPos(steps[Math.max(first, Math.min(last, next))], "x");
     this.uplot.setCursor({ left: Math.max(0, left), top: HEIGHT / 3 });
   }
 
@@ -204,8 +229,9 @@ class Chart {
     const series = lines(this.content, this.settings.smoothing).map((line) => ({
       label: line.faint ? "" : line.label,
       values: line.values,
-      dash: DASHES[line.table],
-      color: line.faint ? "#a9c8e8" : PAPER_COLORS[line.table],
+      dash: line.style.dash,
+      color: line.style.paper,
+      opacity: line.faint ? 0.4 : 1,
       width: line.faint ? 1 : 2,
     }));
     return chartSvg({
@@ -220,16 +246,39 @@ class Chart {
 
 /** Returns the charts of a run, or null if it has no metrics. */
 export function curves(data) {
-  const settings = { log: false, smoothing: 0 };
-  const charts = CHARTS.map((chart) => [chart, chartData(chart, data)])
-    .filter(([, content]) => content !== null)
-    .map(([chart, content]) => new Chart(chart, content, data.run?.name ?? "run", settings));
-  if (charts.length === 0) return null;
+  const charts = CHARTS.map(({ series, ...chart }) => ({
+    ...chart,
+    columns: series.map(([table, key, label]) =>
+      column(data, table, key, { label, style: STYLES[table] }),
+    ),
+  }));
+  return chartsView(charts, data.run?.name ?? "run");
+}
+
+/** Returns charts with their controls, or null if no chart has values. Charts: {id, title, percent,
+ *  columns}; `name` is the beginning of the names of saved files. */
+export function chartsView(allCharts, name) {
   let frame = 0;
   const draw = () => {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => charts.forEach((chart) => chart.draw()));
   };
+  const settings = { log: false, smoothing: 0, range: null };
+  const charts = allCharts
+    .map(({ columns, ...chart }) => [chart, chartData(columns)])
+    .filter(([, content]) => content !== null)
+    .map(([chart, content]) => new Chart(chart, content, name, settings));
+  if (charts.length === 0) return null;
+  const steps = charts.map((chart) => chart.content.steps);
+  const stepRange = new StepRange(
+    Math.min(...steps.map((each) => each[0])),
+    Math.max(...steps.map((each) => each.at(-1))),
+    (range) => {
+      settings.range = range;
+      draw();
+    },
+  );
+  settings.setRange = (range) => stepRange.set(range);
   const output = el("output", {}, "0");
   const slider = el("input", {
     type: "range",
@@ -260,12 +309,17 @@ export function curves(data) {
       { class: "controls" },
       labelled("Smoothing of training", slider, output),
       el("label", { class: "control" }, log, el("span", {}, "Logarithmic scale")),
+      stepRange.element,
     ),
     el(
       "div",
       { class: "charts" },
       charts.map((chart) => chart.element),
     ),
-    el("p", { class: "note" }, "Drag over a chart to zoom, double-click to reset."),
+    el(
+      "p",
+      { class: "note" },
+      "Drag over a chart to show fewer steps, double-click to show all. SVG and CSV files have all steps.",
+    ),
   );
 }

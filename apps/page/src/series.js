@@ -28,27 +28,30 @@ export const CHARTS = [
   },
 ];
 
-/** Returns the steps and the columns of a chart, or null if the run has no values for it. All
- *  columns have the length of `steps`, with null at steps without a value. */
-export function chartData(chart, data) {
-  const columns = chart.series
-    .map(([table, key, label]) => ({
-      table,
-      key,
-      label,
-      steps: data[table]?.step ?? [],
-      values: data[table]?.[key] ?? [],
-    }))
-    .filter(({ values }) => values.some((value) => Number.isFinite(value)));
+/** Returns the column of a metric: `run` has the tables `training` and `evaluations`. `key` is its
+ *  name in CSV files, `label` its name in the chart, `style` the style of its line. */
+export function column(run, table, metric, { key = metric, label, style }) {
+  const { step = [], [metric]: values = [] } = run[table] ?? {};
+  return { table, key, label, style, steps: step, values };
+}
+
+/** Returns the steps and the columns of a chart, or null if no column has values. All columns have
+ *  the length of `steps`, with null at steps without a value. */
+export function chartData(allColumns) {
+  const columns = allColumns.filter(({ values }) => values.some((value) => Number.isFinite(value)));
   if (columns.length === 0) return null;
-  const steps = [...new Set(columns.flatMap((column) => column.steps))].sort((a, b) => a - b);
+  const all = columns.reduce((set, { steps }) => {
+    steps.forEach((step) => set.add(step));
+    return set;
+  }, new Set());
+  const steps = [...all].sort((a, b) => a - b);
   const position = new Map(steps.map((step, index) => [step, index]));
   return {
     steps,
-    columns: columns.map(({ table, key, label, steps: own, values }) => {
+    columns: columns.map(({ steps: own, values, ...rest }) => {
       const aligned = new Array(steps.length).fill(null);
       own.forEach((step, index) => (aligned[position.get(step)] = values[index] ?? null));
-      return { table, key, label, values: aligned };
+      return { ...rest, values: aligned };
     }),
   };
 }
@@ -66,9 +69,11 @@ export function smoothed(values, factor) {
   });
 }
 
-/** Returns the values of a chart as CSV with the names of metrics.jsonl. */
+const csvCell = (text) => (/[",\n\r]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+/** Returns the values of a chart as CSV with the keys of its columns. */
 export function chartCsv({ steps, columns }) {
-  const lines = [["step", ...columns.map(({ key }) => key)]];
+  const lines = [["step", ...columns.map(({ key }) => csvCell(key))]];
   steps.forEach((step, index) =>
     lines.push([step, ...columns.map(({ values }) => values[index] ?? "")]),
   );

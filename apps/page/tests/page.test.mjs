@@ -270,6 +270,81 @@ describe("curves", () => {
   });
 });
 
+describe("the steps of the charts", () => {
+  const fields = async (page) => [
+    await page.getByLabel("First step").inputValue(),
+    await page.getByLabel("Last step").inputValue(),
+  ];
+  /** Moves the cursor of a chart to its first and to its last step, and returns these. */
+  const ends = async (page, chart = "loss") => {
+    const steps = [];
+    await page.locator(`[data-chart=${chart}] .plot`).focus();
+    for (const key of ["Home", "End"]) {
+      const before = await page.locator(`[data-chart=${chart}] .step`).textContent();
+      await page.keyboard.press(key);
+      await page.waitForFunction(
+        ([id, text]) => document.querySelector(`[data-chart=${id}] .step`).textContent !== text,
+        [chart, before],
+      );
+      steps.push(await page.locator(`[data-chart=${chart}] .step`).textContent());
+    }
+    return steps;
+  };
+
+  test("are set with the keyboard, for all charts", async () => {
+    const page = await openData(usual());
+    assert.deepEqual(await fields(page), ["10", "300"]);
+    await page.getByLabel("First step").focus();
+    for (const key of ["Control+a", "1", "0", "0", "Tab", "Control+a", "2", "0", "0", "Enter"])
+      await page.keyboard.press(key);
+    assert.deepEqual(await fields(page), ["100", "200"]);
+    await page.waitForTimeout(100); // until the charts are drawn
+    assert.deepEqual(await ends(page), ["step 100", "step 200"]);
+    assert.deepEqual(await ends(page, "lr"), ["step 100", "step 200"]);
+    await page.getByRole("button", { name: "All steps" }).focus();
+    await page.keyboard.press("Enter");
+    assert.deepEqual(await fields(page), ["10", "300"]);
+    await page.waitForTimeout(100);
+    assert.deepEqual(await ends(page), ["step 10", "step 300"]);
+  });
+
+  test("stay as they are if a field has no step or no range", async () => {
+    const page = await openData(usual());
+    await page.getByLabel("First step").fill("100");
+    await page.getByLabel("First step").press("Enter");
+    for (const [label, value] of [
+      ["First step", ""],
+      ["Last step", "100"],
+      ["First step", "300"],
+    ]) {
+      await page.getByLabel(label).fill(value);
+      await page.getByLabel(label).press("Enter");
+      assert.deepEqual(await fields(page), ["100", "300"]);
+    }
+    await page.getByLabel("Last step").fill("999");
+    await page.getByLabel("Last step").press("Enter");
+    assert.deepEqual(await fields(page), ["100", "300"]);
+  });
+
+  test("are chosen by a drag, and reset by a double click", async () => {
+    const page = await openData(usual());
+    const box = await page.locator("[data-chart=loss] .u-over").boundingBox();
+    const drag = async (from, to) => {
+      await page.mouse.move(box.x + from * box.width, box.y + 50);
+      await page.mouse.down();
+      await page.mouse.move(box.x + to * box.width, box.y + 50, { steps: 5 });
+      await page.mouse.up();
+    };
+    await drag(0.25, 0.75);
+    const [low, high] = (await fields(page)).map(Number);
+    assert.ok(Math.abs(low - 82.5) < 3 && Math.abs(high - 227.5) < 3, `${low} to ${high}`);
+    await page.waitForTimeout(100);
+    assert.deepEqual(await ends(page), ["step 90", "step 220"]);
+    await page.locator("[data-chart=lr] .u-over").dblclick();
+    assert.deepEqual(await fields(page), ["10", "300"]);
+  });
+});
+
 describe("the steps of the generation", () => {
   const step = (page) => page.locator(".generation output").textContent();
   const predictions = (page) => page.locator(".generation td b").allTextContents();
