@@ -2,11 +2,16 @@
 #include "attend/train/run_directory.h"
 #include "commands.h"
 #include "help_formatter.h"
+#include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "loss_chart.h"
+#include "no_effect.h"
 #include "number_text.h"
+#include "output_file.h"
 #include "overrides.h"
+#include "report/comparison_page.h"
+#include "report/encoding.h"
 #include "run_overview.h"
 #include "table_text.h"
 #include "terminal.h"
@@ -33,9 +38,17 @@ using nlohmann::ordered_json;
 /// The marks of the runs in the table and in the chart.
 constexpr std::string_view kMarks = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
+/// Marks the best result.
+const std::string kStar = " *";
+
+constexpr const char* kOtherData =
+    "The runs have different tasks, data or tokenizers, so their losses cannot be compared.";
+
 struct CompareArguments {
   std::vector<std::string> paths;
   bool json = false;
+  std::string html;
+  bool overwrite = false;
 };
 
 /// A run that is compared.
@@ -172,20 +185,22 @@ std::string mark_of(std::size_t index, bool colors) {
   return colors ? fmt::format("\x1b[1;{}m{}\x1b[0m", kColors[index % kColors.size()], mark) : mark;
 }
 
-/// Returns the rows of the table: marks of the runs, values that differ, and results.
-std::vector<std::vector<std::string>> rows_of(const std::vector<Compared>& runs, bool same_data) {
-  constexpr std::size_t kMaxValue = 20;
-  std::vector<std::vector<std::string>> rows{{""}};
-  // The values end in the same column as results with and without a star.
-  for (std::size_t i = 0; i < runs.size(); ++i) rows[0].push_back(mark_of(i, false) + "  ");
+/// Returns a row for each option that differs: its key, and its value in each run.
+std::vector<Cells> option_rows(const std::vector<Compared>& runs) {
+  std::vector<Cells> rows;
   for (const auto& key : differing_keys(runs)) {
-    rows.push_back({printable(key)});
+    rows.push_back({key});
     for (const auto& run : runs) {
       const auto value = value_of(run.overview, key);
-      rows.back().push_back(shorten_middle(value.empty() ? "-" : printable(value), kMaxValue) +
-                            "  ");
+      rows.back().push_back(value.empty() ? "-" : value);
     }
   }
+  return rows;
+}
+
+/// Returns a row for each result: its name, and its value in each run. The best has a star.
+std::vector<Cells> result_rows(const std::vector<Compared>& runs, bool same_data) {
+  std::vector<Cells> rows;
   for (const auto& result : kResults) {
     const auto has_value = [&](const auto& run) { return result.value(run.overview).has_value(); };
     if (std::none_of(runs.begin(), runs.end(), has_value)) continue;
@@ -193,7 +208,28 @@ std::vector<std::vector<std::string>> rows_of(const std::vector<Compared>& runs,
     rows.push_back({result.label});
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto value = result.value(runs[i].overview);
-      rows.back().push_back((value ? result.text(*value) : "-") + (i == best ? " *" : "  "));
+      rows.back().push_back((value ? result.text(*value) : "-") + (i == best ? kStar : ""));
+    }
+  }
+  return rows;
+}
+
+/// Returns the rows of the table: marks of the runs, values that differ, and results.
+std::vector<Cells> rows_of(const std::vector<Compared>& runs, bool same_data) {
+  constexpr std::size_t kMaxValue = 20;
+  std::vector<Cells> rows{{""}};
+  for (std::size_t i = 0; i < runs.size(); ++i) rows[0].push_back(mark_of(i, false));
+  for (const auto& option : option_rows(runs)) {
+    rows.push_back({printable(option[0])});
+    for (std::size_t i = 1; i < option.size(); ++i)
+      rows.back().push_back(shorten_middle(printable(option[i]), kMaxValue));
+  }
+  const auto results = result_rows(runs, same_data);
+  rows.insert(rows.end(), results.begin(), results.end());
+  // The values end in the same column as results with and without a star.
+  for (auto& row : rows) {
+    for (std::size_t i = 1; i < row.size(); ++i) {
+      if (!row[i].ends_with(kStar)) row[i] += std::string(kStar.size(), ' ');
     }
   }
   return rows;
@@ -280,10 +316,37 @@ ordered_json json_of(const std::vector<Compared>& runs, bool same_data) {
   return json;
 }
 
-void compare(const CompareArguments& arguments) {
+/// Writes the comparison as a page.
+void write_page(const std::vector<Compared>& runs, bool same_data,
+                const CompareArguments& arguments) {
+  Comparison comparison{.runs = {},
+                        .options = option_rows(runs),
+                        .results = result_rows(runs, same_data),
+                        .note = same_data ? "" : kOtherData};
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto& run = runs[i].overview;
+    check_output_file("--html", arguments.html, run.directory, arguments.overwrite);
+    const auto name = fs::absolute(run.directory / "").lexically_normal().parent_path().filename();
+    comparison.runs.push_back({fmt::format("{} {}", kMarks[i], shortened(name.string(), kMaxLabel)),
+                               run.directory, run.state});
+  }
+  replace_file(arguments.html, comparison_page(comparison));
+  fmt::print("{}: {}\n", printable(arguments.html),
+             bytes_text(static_cast<double>(fs::file_size(arguments.html))));
+}
+
+void compare(const CompareArguments& arguments, bool has_html) {
   constexpr int kMinWidth = 40;
+  if (has_html && arguments.json)
+    refuse_without_effect("--json", "beside --html, which prints no results", "remove --html");
+  if (arguments.overwrite && !has_html)
+    refuse_without_effect("--overwrite", "without --html", "add --html FILE");
   const auto runs = read_runs(arguments.paths);
   const bool same_data = have_same_data(runs);
+  if (has_html) {
+    write_page(runs, same_data, arguments);
+    return;
+  }
   if (arguments.json) {
     fmt::print("{}\n", json_text(json_of(runs, same_data)));
     return;
@@ -298,9 +361,7 @@ void compare(const CompareArguments& arguments) {
   }
   fmt::print("\n{}", table_of(rows_of(runs, same_data), width, colors));
   if (!same_data) {
-    fmt::print("\n{}\n", wrap("The runs have different tasks, data or tokenizers, so their losses "
-                              "cannot be compared.",
-                              width, 0));
+    fmt::print("\n{}\n", wrap(kOtherData, width, 0));
   }
   fmt::print("{}", chart_of(runs, width, colors));
 }
@@ -320,13 +381,22 @@ void add_compare_command(CLI::App& app) {
       ->add_flag("--json", arguments->json,
                  "print one JSON object with the results, the values that differ and all losses")
       ->group("Output");
+  auto* html = command
+                   ->add_option("--html", arguments->html,
+                                "write the comparison as a page for a browser, with the curves of "
+                                "all runs, instead of printing it")
+                   ->type_name("FILE")
+                   ->group("Output");
+  command->add_flag("--overwrite", arguments->overwrite, "replace an existing file of --html")
+      ->group("Output");
   command->footer(
       "* marks the best value of a row. Losses and accuracies are not marked if the runs\n"
       "have different tasks, data or tokenizers.\n\n"
       "Examples:\n"
       "  attend compare runs/first runs/deep\n"
-      "  attend compare runs/sweep");
-  command->callback([=] { compare(*arguments); });
+      "  attend compare runs/sweep\n"
+      "  attend compare runs/sweep --html sweep.html");
+  command->callback([=] { compare(*arguments, html->count() > 0); });
 }
 
 }  // namespace attend::app

@@ -9,6 +9,7 @@ import shutil
 import unittest
 
 from attend_command import CommandTest, expect_names
+from report_page import Page
 
 TINY = ["--num-layers", 1, "--embed-dim", 16, "--num-heads", 2, "--max-steps", 6, "--eval-every", 2, "--log-every", 1]
 
@@ -28,6 +29,10 @@ class Compare(CommandTest):
 
     def compare_json(self, *paths):
         return json.loads(self.succeeds("compare", *paths, "--json").stdout)
+
+    def copy(self, run, name):
+        shutil.copytree(run, self.folder / name)
+        return self.folder / name
 
     def row(self, text, label):
         """Returns the values of each row with this label, with the star of the best."""
@@ -163,6 +168,64 @@ class Compare(CommandTest):
                                  ([self.slow, damaged], [damaged, "data.json"])):
             with self.subTest(arguments):
                 expect_names(self, self.refuses(["compare", *arguments]), *names)
+
+    def page(self, *paths):
+        out = self.folder / "page.html"
+        expect_names(self, self.succeeds("compare", *paths, "--html", out, "--overwrite").stdout, out)
+        self.assertLess(out.stat().st_size, 3e6)
+        return Page(out)
+
+    def test_a_page_with_the_curves_and_the_tables(self):
+        page = self.page(self.slow, self.fast)
+        for run, found in zip((self.slow, self.fast), page.data["comparison"], strict=True):
+            self.assertIn(run.name, found["label"])
+            for table, key in (("training", "train_loss"), ("evaluations", "val_loss")):
+                pairs = [list(pair) for pair in zip(found[table]["step"], found[table][key], strict=True)]
+                self.assertEqual(pairs, self.losses(run, key))
+        self.assertEqual(list(page.texts), ["runs", "comparison"])
+        text = [part for part in page.texts["runs"] if part.strip()]
+        for expected in (str(self.slow), str(self.fast), "lr", "0.0001", "0.01"):
+            self.assertIn(expected, text)
+        stars = [part for part in text if part.endswith(" *")]
+        self.assertIn(f"{self.summary(self.fast)['val_loss']:.4f} *", stars)
+        self.assertIn(f"{self.summary(self.slow)['val_loss']:.4f}", text)
+        self.assertIn(f"{self.losses(self.fast, 'val_loss')[0][1]:.5g}", page.texts["comparison"])
+
+    def test_a_page_of_runs_with_many_rows(self):
+        runs = [self.copy(self.slow, f"long {i}") for i in range(3)]
+        for run in runs:
+            row = json.loads((run / "metrics.jsonl").read_text().splitlines()[0])
+            (run / "metrics.jsonl").write_text("".join(json.dumps({**row, "step": step}) + "\n"
+                                                       for step in range(1, 6001)))
+        data = self.page(*runs).data
+        self.assertEqual(len(data["notes"]), 3)
+        for found in data["comparison"]:
+            self.assertLessEqual(len(found["training"]["step"]), 5000 // 3)
+            self.assertEqual(found["training"]["step"][-1], 6000)
+
+    def test_a_page_escapes_names(self):
+        hostile = self.copy(self.slow, "<script>alert(1)</script>")
+        page = self.page(self.fast, hostile)
+        self.assertEqual(page.tags.count("script"), self.page(self.fast, self.slow).tags.count("script"))
+        self.assertTrue(any(hostile.name in part for part in page.texts["runs"]))
+
+    def test_a_page_with_a_damaged_run_names_the_file(self):
+        run = self.copy(self.slow, "damaged metrics")
+        with open(run / "metrics.jsonl", "a") as metrics:
+            metrics.write("{\n")
+        expect_names(self, self.refuses(["compare", self.fast, run, "--html", self.folder / "no.html"]),
+                     run / "metrics.jsonl")
+        self.assertFalse((self.folder / "no.html").exists())
+
+    def test_files_of_a_page(self):
+        out = self.folder / "existing.html"
+        out.touch()
+        runs = [self.slow, self.fast]
+        expect_names(self, self.refuses(["compare", *runs, "--html", out]), out, "--overwrite")
+        self.refuses(["compare", *runs, "--html", self.fast / "report.html", "--overwrite"], "--html")
+        self.refuses(["compare", *runs, "--html", out, "--overwrite", "--json"], "--json", "--html")
+        self.refuses(["compare", *runs, "--overwrite"], "--overwrite", "--html")
+        self.assertEqual(out.read_text(), "")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs the tests of the page of a run (apps/page/tests) with Node.
 
-One page is that of a run that the command in the environment variable ATTEND trains. Exits with 77 (skipped)
+Two pages are those of runs that the command in the environment variable ATTEND trains. Exits with 77 (skipped)
 if Node 18, the packages of apps/page or Chromium are missing; scripts/test installs them. The environment
 variable CHROMIUM is the path of Chromium (default: /usr/bin/chromium).
 """
@@ -42,6 +42,12 @@ if __name__ == "__main__":
         run = pathlib.Path(folder) / "run"
         subprocess.run([os.environ["ATTEND"], "train", "translation", "--max-steps", "30", "--eval-every", "10",
                         "--out", run], stdout=subprocess.DEVNULL, check=True)
+        comparison = pathlib.Path(folder) / "comparison.html"
+        subprocess.run([os.environ["ATTEND"], "train", "translation", "--max-steps", "20", "--eval-every", "5",
+                        "--out", run.with_name("other")], stdout=subprocess.DEVNULL, check=True)
+        subprocess.run([os.environ["ATTEND"], "compare", run, run.with_name("other"), "--html", comparison],
+                       stdout=subprocess.DEVNULL, check=True)
         status = subprocess.run(["node", "--test", "--test-reporter=spec", "tests/page.test.mjs"], cwd=PAGE,
-                                env={**os.environ, "REPORT": str(run / "report.html")}).returncode
+                                env={**os.environ, "REPORT": str(run / "report.html"),
+                                     "COMPARISON": str(comparison)}).returncode
     sys.exit(status)

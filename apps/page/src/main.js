@@ -1,6 +1,7 @@
-// The page of a run. Adds charts to the sections that `attend report` wrote as tables.
+// The page of a run or of a comparison. Adds charts to the sections that `attend report` wrote as tables.
 
 import { attention } from "./attention.js";
+import { comparison, runs } from "./comparison.js";
 import { curves } from "./curves.js";
 import { el, scroll } from "./dom.js";
 import { embeddings } from "./embeddings.js";
@@ -8,7 +9,7 @@ import { model } from "./model.js";
 import { run, summary } from "./run.js";
 import { samples } from "./samples.js";
 
-const VIEWS = { curves, attention, embeddings, samples, model, run };
+const VIEWS = { runs, comparison, curves, attention, embeddings, samples, model, run };
 
 /** Puts a view in front of the tables of its section, which are then folded. A section without a
  *  view stays as it is. */
@@ -36,10 +37,11 @@ function show(section, view) {
 function start() {
   const main = document.querySelector("main");
   const data = JSON.parse(document.getElementById("data").textContent);
-  if (data.run?.name) document.title = `${data.run.name} – attend`;
+  const name = data.run?.name ?? data.title;
+  if (name) document.title = `${name} – attend`;
   const numbers = summary(data);
   const notes = (data.notes ?? []).map((note) => el("li", {}, note));
-  const first = main.querySelector("h1") ?? el("h1", {}, data.run?.name ?? "Run");
+  const first = main.querySelector("h1") ?? el("h1", {}, name ?? "Run");
   main.prepend(
     ...[first, numbers, notes.length > 0 ? el("ul", { class: "note" }, notes) : null].filter(
       Boolean,
@@ -53,7 +55,7 @@ function start() {
       el("li", {}, el("a", { href: `#${id}` }, section.querySelector("h2")?.textContent ?? id)),
     );
     try {
-      show(section, makeView(data));
+      show(section, makeView(data, section));
     } catch (error) {
       // One damaged part must not hide the others; its tables stay visible.
       section.append(

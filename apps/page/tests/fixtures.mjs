@@ -428,6 +428,23 @@ export function generation() {
   return data;
 }
 
+/** Returns the data of a comparison of `count` runs. */
+export function comparison(count = 3) {
+  const labels = Array.from({ length: count }, (_, i) =>
+    i === 1 ? HOSTILE[0] : `${String.fromCharCode(65 + i)} lr=${i + 1}e-3`,
+  );
+  return {
+    title: `Comparison of ${count} runs`,
+    notes: [],
+    comparison: labels.map((label, i) => ({
+      label,
+      ...makeMetrics(range(10, 300 - 40 * (i % 3), 10), range(50, 300 - 40 * (i % 3), 50), 3 + i),
+    })),
+  };
+}
+
+const manyRuns = () => comparison(20);
+
 export const FIXTURES = {
   usual,
   translation,
@@ -435,6 +452,8 @@ export const FIXTURES = {
   large,
   hostile,
   short,
+  comparison,
+  manyRuns,
 };
 
 const escaped = (text) =>
@@ -450,8 +469,34 @@ function table(caption, header, rows) {
   );
 }
 
+/** Returns the HTML that stands for the tables of `attend compare`. */
+function comparisonContent({ title, comparison: runs }) {
+  const tables =
+    `<table><caption>Runs</caption><tbody>` +
+    runs
+      .map(({ label }) => `<tr><th scope="row">${escaped(label)}</th><td>runs/sweep</td></tr>`)
+      .join("") +
+    `</tbody></table><table><caption>Results</caption><thead><tr><td></td>` +
+    runs.map(({ label }) => `<th scope="col">${escaped(label)}</th>`).join("") +
+    `</tr></thead><tbody><tr><th scope="row">val loss</th>` +
+    runs.map(({ evaluations }) => `<td>${evaluations.val_loss.at(-1).toFixed(4)}</td>`).join("") +
+    `</tr></tbody></table><p>The runs have different data.</p>`;
+  const evaluations = runs.map(({ label, evaluations: { step, val_loss } }) =>
+    table(
+      `${label}: evaluations`,
+      ["step", "val_loss"],
+      step.map((at, i) => [at, val_loss[i]]),
+    ),
+  );
+  return (
+    `<h1>${title}</h1><section id="runs"><h2>Runs</h2>${tables}</section>` +
+    `<section id="comparison"><h2>Curves</h2>${evaluations.join("")}</section>`
+  );
+}
+
 /** Returns the HTML that stands for the tables of `attend report`. */
 export function content(data) {
+  if (data.comparison) return comparisonContent(data);
   const parts = {
     curves: [
       "Curves",

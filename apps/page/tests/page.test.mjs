@@ -14,6 +14,7 @@ import { number, percent, visible } from "../src/format.js";
 import { smoothed } from "../src/series.js";
 import { launch, WIDTHS } from "./browser.mjs";
 import {
+  comparison,
   FIXTURES,
   generation,
   HOSTILE,
@@ -76,8 +77,9 @@ const weightsOf = (entry, layer, head, row) => {
 const PAGES = Object.fromEntries(
   Object.entries(FIXTURES).map(([name, make]) => [name, () => pageOf(make())]),
 );
-// A page that attend wrote.
+// Pages that attend wrote.
 if (process.env.REPORT) PAGES.written = () => readFileSync(process.env.REPORT, "utf8");
+if (process.env.COMPARISON) PAGES.compared = () => readFileSync(process.env.COMPARISON, "utf8");
 
 describe("every page", () => {
   for (const [name, html] of Object.entries(PAGES)) {
@@ -342,6 +344,89 @@ describe("the steps of the charts", () => {
     assert.deepEqual(await ends(page), ["step 90", "step 220"]);
     await page.locator("[data-chart=lr] .u-over").dblclick();
     assert.deepEqual(await fields(page), ["10", "300"]);
+  });
+});
+
+describe("a comparison", () => {
+  const readout = (page, chart) =>
+    page
+      .locator(`[data-chart=${chart}] .key`)
+      .evaluateAll((keys) =>
+        keys.map((key) => ["bdi", "b"].map((tag) => key.querySelector(tag).textContent)),
+      );
+
+  test("shows the value of each run at the cursor", async () => {
+    const { comparison: runs } = comparison();
+    const page = await openData(comparison());
+    assert.equal(await page.title(), `${comparison().title} – attend`);
+    assert.deepEqual(
+      await page
+        .locator(".chart")
+        .evaluateAll((charts) => charts.map((chart) => chart.dataset.chart)),
+      [
+        "val_loss",
+        "val_accuracy",
+        "train_loss",
+        "train_accuracy",
+        "lr",
+        "grad_norm",
+        "tokens_per_second",
+      ],
+    );
+    const expected = (table, key, at) =>
+      runs.map((run) => [run.label, number(run[table][key].at(at))]);
+    assert.deepEqual(await readout(page, "val_loss"), expected("evaluations", "val_loss", -1));
+    await page.locator("[data-chart=train_loss] .plot").focus();
+    await page.keyboard.press("Home");
+    await page.waitForFunction(
+      () => document.querySelector("[data-chart=train_loss] .step").textContent === "step 10",
+    );
+    assert.deepEqual(await readout(page, "train_loss"), expected("training", "train_loss", 0));
+  });
+
+  test("has another color or dashes for each run", async () => {
+    const page = await openData(comparison(20));
+    const keys = await page
+      .locator("[data-chart=val_loss] .key")
+      .evaluateAll((all) => all.map((key) => getComputedStyle(key, "::before").borderTop));
+    assert.equal(keys.length, 20);
+    assert.equal(new Set(keys.slice(0, 16)).size, 16);
+    const [, svg] = await saved(page, "Validation loss as SVG");
+    const lines = [...svg.matchAll(/<path [^>]*>/g)].map(
+      ([path]) => `${path.match(/ stroke="[^"]*"/)} ${path.match(/stroke-dasharray="[^"]*"/)}`,
+    );
+    assert.equal(new Set(lines).size, 20);
+    const height = Number(svg.match(/<svg[^>]* height="([0-9]+)"/)[1]);
+    for (const [, y] of svg.matchAll(/<line [^>]*x1="64"[^>]*y1="([0-9.]+)"/g))
+      assert.ok(Number(y) < height);
+  });
+
+  test("is saved as CSV with a column for each run", async () => {
+    const { comparison: runs } = comparison();
+    runs[0].label = 'a, "b"';
+    const page = await openData({ ...comparison(), comparison: runs });
+    const [name, csv] = await saved(page, "Validation loss as CSV");
+    assert.equal(name, "comparison-val_loss.csv");
+    const lines = csv.trim().split("\n");
+    assert.equal(lines[0], `step,"a, ""b""",${runs[1].label},${runs[2].label}`);
+    assert.deepEqual(
+      lines.at(-1).split(","),
+      [300, runs[0].evaluations.val_loss.at(-1), "", ""].map(String),
+    );
+  });
+
+  test("has the tables of the runs in front", async () => {
+    const page = await openData(comparison());
+    assert.ok(await page.getByRole("columnheader", { name: "A lr=1e-3" }).first().isVisible());
+    assert.deepEqual(await page.locator("nav a").allTextContents(), ["Runs", "Curves"]);
+    assert.equal(await page.locator("#runs .scroll > table").count(), 2);
+    assert.equal(await page.locator("#runs p").count(), 1);
+  });
+
+  test("can be read without JavaScript", async () => {
+    const data = comparison();
+    const page = await openData(data, { javaScriptEnabled: false });
+    assert.equal(await page.locator("table:visible").count(), 2 + data.comparison.length);
   });
 });
 
