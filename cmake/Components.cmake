@@ -1,11 +1,12 @@
 # The components of attend, and the packages that each component needs. This file is also installed next
 # to attendConfig.cmake, which includes it when a project calls find_package(attend).
-set(ATTEND_ALL_COMPONENTS nn io pt2 export train) # each component follows the components that it requires
+set(ATTEND_ALL_COMPONENTS nn io pt2 export train distributed) # each component follows the components that it requires
 set(ATTEND_nn_REQUIRES)
 set(ATTEND_io_REQUIRES)
 set(ATTEND_pt2_REQUIRES nn io)
 set(ATTEND_export_REQUIRES nn io pt2)
 set(ATTEND_train_REQUIRES nn io)
+set(ATTEND_distributed_REQUIRES nn io train)
 
 # attend_resolve_components(<variable> <component>...): sets the variable to the given components
 # and all components that they require, in the order of ATTEND_ALL_COMPONENTS. Unknown names are last.
@@ -29,7 +30,7 @@ endfunction()
 # a target attend::<library>. Sets the variable to the Debian packages of the libraries that are missing.
 function(attend_find_component_libraries variable component)
   set(missing)
-  if(component MATCHES "^(io|pt2|export|train)$")
+  if(component MATCHES "^(io|pt2|export|train|distributed)$")
     _attend_find_library(fmt fmt/core.h libfmt-dev)
   endif()
   if(component STREQUAL "io")

@@ -99,11 +99,10 @@ void check_combination(const Sweep& sweep, Combination& combination) {
                                 return !field.is_paths();
                               }));
     combination.is_finished =
-        train::RecipeRun::begin_or_resume(directory, recipe, sweep.init_from, sweep.task_maker)
-            .is_finished();
+        train::RecipeRun::begin_or_resume(directory, recipe, sweep.options).is_finished();
   } else {
     train::check_can_create(directory, /*overwrite=*/false);
-    train::make_training_setup(recipe, sweep.init_from, sweep.task_maker);
+    train::make_training_setup(recipe, sweep.options.init_from, sweep.options.task_maker);
   }
 }
 
@@ -161,7 +160,7 @@ void train_combination(const Sweep& sweep, Combination& combination) {
     sweep.train([&] {
       const Activity activity(kPreparingData);
       return train::RecipeRun::begin_or_resume(combination.directory, combination.recipe,
-                                               sweep.init_from, sweep.task_maker);
+                                               sweep.options);
     }());
   } catch (const Interrupted&) {
     write_error("to continue the sweep, run the same command again\n");

@@ -19,8 +19,7 @@ struct Sweep {
   std::function<train::Recipe(const std::vector<Setting>&)> resolve;
   /// Trains and finishes the run of a combination. Throws Interrupted if a signal stopped it.
   std::function<void(train::RecipeRun)> train;
-  std::filesystem::path init_from;  ///< run whose weights are the initial weights; may be empty
-  train::TaskMaker task_maker;      ///< makes the tasks of the combinations
+  train::RecipeRunOptions options;  ///< of all combinations
 };
 
 /// Parses KEY=VALUE,VALUE,... and returns a setting for each value. Throws CLI::ValidationError for

@@ -1,10 +1,12 @@
 #include "activity.h"
+#include "attend/distributed/init.h"
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
 #include "attend/train/device.h"
 #include "attend/train/recipe_run.h"
 #include "commands.h"
 #include "error_message.h"
+#include "inspect_report.h"
 #include "no_effect.h"
 #include "number_option.h"
 #include "recipe_flags.h"
@@ -213,55 +215,71 @@ void check_sweep(const TrainArguments& arguments) {
   check_output(arguments);
 }
 
-/// Begins or resumes the run of the command line, and trains it.
+/// Begins or resumes the run of the command line, and trains it. Of several processes, only rank 0
+/// prints.
 void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
-                     const train::TaskMaker& tasks) {
+                     const train::RecipeRunOptions& options) {
   train::set_num_threads(recipe.training.threads);
   make_paths_absolute(recipe);
+  const auto rank = options.processes->rank();
   std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
-  if (arguments.resume.empty() && arguments.out.empty()) claimed.emplace(recipe);
+  if (rank == 0 && arguments.resume.empty() && arguments.out.empty()) claimed.emplace(recipe);
   const auto directory = claimed                    ? claimed->path()
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);
   try {
     const auto start = [&] {
-      const Activity activity(kPreparingData);
+      std::optional<Activity> activity;
+      if (rank == 0) activity.emplace(kPreparingData);
       return arguments.resume.empty()
-                 ? train::RecipeRun::begin(directory, recipe, arguments.overwrite,
-                                           arguments.init_from, tasks)
-                 : train::RecipeRun::resume(directory, recipe, tasks);
+                 ? train::RecipeRun::begin(directory, recipe, arguments.overwrite, options)
+                 : train::RecipeRun::resume(directory, recipe, options);
     };
-    train_run_with_results(start(), arguments.epochs);
+    if (const auto size = options.processes->size(); rank == 0 && size > 1)
+      fmt::print("{}", report_line("processes", fmt::format("{}", size)));
+    auto run = start();
+    if (rank > 0) return train_beside_rank_0(std::move(run));
+    train_run_with_results(std::move(run), arguments.epochs);
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk
+    if (rank > 0) throw std::runtime_error(fmt::format("rank {}: {}", rank, error_text(error)));
     throw std::runtime_error(error_text(error) + train::replaced_clause(directory));
   }
 }
 
 void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   ignore_write_signals();  // a closed pipe must not end the run
+  const auto processes = distributed::init();
   const bool is_sweep = !arguments.sweep.empty();
+  if (is_sweep && processes->size() > 1) {
+    throw InputError(
+        fmt::format("--sweep trains with one process, found {}: start the command "
+                    "without a launcher",
+                    processes->size()));
+  }
   if (is_sweep) check_sweep(arguments);
   check_resume(arguments);
   TaskCache cache;
   const train::TaskMaker tasks = std::ref(cache);
   const Recipes recipes(arguments, flags, tasks);
+  const train::RecipeRunOptions options{
+      .init_from = arguments.init_from, .task_maker = tasks, .processes = processes};
   if (is_sweep) {
     return run_sweep({.out = arguments.out,
                       .axes = arguments.sweep,
                       .resolve = recipes,
                       .train = [&](auto run) { train_run(std::move(run), arguments.epochs); },
-                      .init_from = arguments.init_from,
-                      .task_maker = tasks});
+                      .options = options});
   }
   const auto recipe = recipes();
-  check_output(arguments);
+  // Rank 0 may have created the directory already.
+  if (processes->rank() == 0) check_output(arguments);
   if (arguments.print_config) {
     fmt::print("{}", train::to_toml(recipe));
     return;
   }
-  start_and_train(arguments, recipe, tasks);
+  start_and_train(arguments, recipe, options);
 }
 
 }  // namespace

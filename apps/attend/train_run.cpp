@@ -27,6 +27,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -37,6 +38,11 @@ namespace attend::app {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Returns the signal that stopped the training; SIGTERM if another process received it.
+int received_signal() {
+  return StopSignal::received() == 0 ? SIGTERM : StopSignal::received();
+}
 
 /// Trains a run and prints its progress and results.
 class Training {
@@ -74,7 +80,7 @@ class Training {
     };
     try {
       if (result.stop_reason == train::StopReason::stop_requested)
-        throw Interrupted(StopSignal::received());
+        throw Interrupted(received_signal());
       Activity activity("evaluating the best weights", "batches");
       result = run_.finish(result, write_report, [&](int64_t done, int64_t count) {
         if (StopSignal::received() != 0) throw Interrupted(StopSignal::received());
@@ -215,6 +221,13 @@ class Training {
 
 void train_run(train::RecipeRun run, double epochs) {
   Training(std::move(run), epochs).train();
+}
+
+void train_beside_rank_0(train::RecipeRun run) {
+  const StopSignal signals;
+  const auto result = run.train({}, [] { return StopSignal::received() != 0; });
+  if (result.stop_reason == train::StopReason::stop_requested) throw Interrupted(received_signal());
+  run.finish(result);
 }
 
 void train_run_with_results(train::RecipeRun run, double epochs) {

@@ -9,6 +9,10 @@ namespace attend::app {
 /// before it was finished.
 void train_run(train::RecipeRun run, double epochs);
 
+/// Trains and finishes a run together with rank 0, which prints and writes the run. Throws
+/// Interrupted if a signal stopped the run before it was finished.
+void train_beside_rank_0(train::RecipeRun run);
+
 /// Does the same as `train_run`, and then prints the report, a summary and the next commands.
 void train_run_with_results(train::RecipeRun run, double epochs);
 

@@ -23,6 +23,7 @@ GROUPS = [
     (r"pt2/", "pt2"),
     (r"(model_)?export/", "export"),
     (r"train/", "train"),
+    (r"distributed/", "distributed"),
     (r"[^/]*$", "nn"),
 ]
 

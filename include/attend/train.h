@@ -25,6 +25,7 @@
 #include "attend/train/objective.h"
 #include "attend/train/observer.h"
 #include "attend/train/optimizer.h"
+#include "attend/train/processes.h"
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/recipe.h"
 #include "attend/train/recipe_run.h"

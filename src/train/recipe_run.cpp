@@ -4,6 +4,7 @@
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/task_objective.h"
+#include "train/process_calls.h"
 #include "train/run_files.h"
 #include "train/run_history.h"
 #include "train/run_record.h"
@@ -75,51 +76,62 @@ RecipeRun::RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingR
       run_(std::move(run)) {}
 
 RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
-                           bool overwrite, const std::filesystem::path& init_from,
-                           const TaskMaker& task_maker) {
-  check_can_create(directory, overwrite);  // first, since making the task may take long
-  const auto setup = make_training_setup(recipe, init_from, task_maker);
+                           bool overwrite, const RecipeRunOptions& options) {
+  auto& processes = *options.processes;
+  // First, since making the task may take long.
+  in_rank_0(processes, [&] { check_can_create(directory, overwrite); });
+  const auto setup = make_training_setup(recipe, options.init_from, options.task_maker);
   auto content = run_content(recipe, *setup.task);
   if (setup.initial_weights) content.record.init_from = setup.initial_weights->run_id;
   auto run = TrainingRun::begin(directory, content, objective_of(recipe, setup), recipe.training,
-                                {}, overwrite);
-  if (setup.initial_weights) run.save_checkpoint();  // resuming does not need the other run
+                                {.processes = options.processes}, overwrite);
+  in_rank_0(processes, [&] {
+    if (setup.initial_weights) run.save_checkpoint();  // resuming does not need the other run
+  });
   return {recipe, setup, std::move(run)};
 }
 
 RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe,
-                          const TaskMaker& task_maker) {
-  RunDirectory::open(directory);  // throws if the directory is not a run
-  check_values(directory, fixed_values(recipe));
-  const auto setup = make_training_setup(recipe, load_tokenizer(directory), task_maker);
-  return {recipe, setup,
-          TrainingRun::open(directory, run_content(recipe, *setup.task),
-                            objective_of(recipe, setup), recipe.training, {})};
+                          const RecipeRunOptions& options) {
+  in_rank_0(*options.processes, [&] {
+    RunDirectory::open(directory);  // throws if the directory is not a run
+    check_values(directory, fixed_values(recipe));
+  });
+  const auto setup = make_training_setup(recipe, load_tokenizer(directory), options.task_maker);
+  return {
+      recipe, setup,
+      TrainingRun::open(directory, run_content(recipe, *setup.task), objective_of(recipe, setup),
+                        recipe.training, {.processes = options.processes})};
 }
 
 RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe,
-                            const TaskMaker& task_maker) {
-  auto run = open(directory, recipe, task_maker);
+                            const RecipeRunOptions& options) {
+  auto run = open(directory, recipe, options);
   run.run_.check_is_unfinished();
   return run;
 }
 
 RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
-                                     const std::filesystem::path& init_from,
-                                     const TaskMaker& task_maker) {
-  const bool exists = RunDirectory::exists(directory);
-  if (exists) check_init_from(directory, init_from);
-  // A process may have been killed after it created the run and before it saved the initial
-  // weights.
-  const bool begins = !exists || (!init_from.empty() && !has_weights(directory));
-  return begins ? begin(directory, recipe, /*overwrite=*/exists, init_from, task_maker)
-                : open(directory, recipe, task_maker);
+                                     const RecipeRunOptions& options) {
+  bool exists = false;
+  bool has_begun = false;
+  in_rank_0(*options.processes, [&] {
+    exists = RunDirectory::exists(directory);
+    if (exists) check_init_from(directory, options.init_from);
+    // A process may have been killed after it created the run and before it saved the initial
+    // weights.
+    has_begun = exists && (options.init_from.empty() || has_weights(directory));
+  });
+  return any_process(*options.processes, has_begun)
+             ? open(directory, recipe, options)
+             : begin(directory, recipe, /*overwrite=*/exists, options);
 }
 
 TrainResult RecipeRun::train(const std::vector<Observer*>& observers,
                              const std::function<bool()>& stop_requested,
                              const std::function<bool()>& stop_evaluation) {
-  if (is_finished()) return run_.train(observers, stop_requested, stop_evaluation);
+  if (is_finished() || run_.processes_->rank() > 0)
+    return run_.train(observers, stop_requested, stop_evaluation);
   const auto& state = run_.trainer_->state();
   RunHistory history(directory(), model_, *task_, recipe_.training.seed, state);
   if (state.step == 0) history.record(0);

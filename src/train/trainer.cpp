@@ -7,7 +7,9 @@
 #include "train/autocast_for.h"
 #include "train/cpu_copies.h"
 #include "train/fastest_num_threads.h"
+#include "train/process_calls.h"
 #include "train/process_memory.h"
+#include "train/trainer_state_json.h"
 
 #include <fmt/format.h>
 #include <torch/nn/utils/clip_grad.h>
@@ -50,6 +52,12 @@ TrainingConfig checked(const TrainingConfig& config) {
 std::shared_ptr<Objective> checked(std::shared_ptr<Objective> objective) {
   TORCH_CHECK_VALUE(objective != nullptr, "Trainer requires an objective, found null");
   return objective;
+}
+
+std::shared_ptr<Processes> checked(std::shared_ptr<Processes> processes,
+                                   const TrainingConfig& config) {
+  check_processes(processes, config);
+  return processes;
 }
 
 /// Throws c10::ValueError unless `loss` is 0-dim. `name` and `expected` (a description) are used in
@@ -103,16 +111,19 @@ std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                 Schedule schedule, std::shared_ptr<torch::optim::Optimizer> optimizer)
+                 Schedule schedule, std::shared_ptr<torch::optim::Optimizer> optimizer,
+                 std::shared_ptr<Processes> processes)
     : objective_(checked(std::move(objective))),
       config_(checked(config)),
       schedule_(std::move(schedule)),
       parameters_(checked_parameters(module())),
       device_(parameters_.front().device()),
       optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
+      processes_(checked(std::move(processes), config)),
       sampler_(static_cast<uint64_t>(config.seed)) {
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
-  torch::manual_seed(static_cast<uint64_t>(config.seed));
+  // Each process has other random numbers, for dropout. All samplers draw the same.
+  torch::manual_seed(static_cast<uint64_t>(config.seed + processes_->rank()));
 }
 
 TrainResult Trainer::run(const TrainerHooks& hooks) {
@@ -120,6 +131,7 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
     TORCH_CHECK_VALUE(observer != nullptr,
                       "Trainer requires observers that are not null, found null");
   module().train();
+  start_from_rank_0();
   if (hooks.checkpoint_sink != nullptr && !best_weights_.empty())
     hooks.checkpoint_sink->save_best(best_weights_);
   TrainResult result;
@@ -136,21 +148,22 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
       if (is_report_step(state_.step)) report(hooks);
     }
     if (state_.evaluation_pending) {
-      evaluate(hooks);
+      if (processes_->rank() == 0) evaluate(hooks);
+      if (processes_->size() > 1)
+        state_ = trainer_state_from_json(broadcast(*processes_, to_json(state_)));
       saved = false;
     }
-    if (state_.evaluation_pending || (hooks.stop_requested && hooks.stop_requested()))
+    const bool stop = hooks.stop_requested && hooks.stop_requested();
+    if (any_process(*processes_, state_.evaluation_pending || stop))
       result.stop_reason = StopReason::stop_requested;
     if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
-    if (hooks.checkpoint_sink != nullptr && state_.step % config_.checkpoint_every == 0) {
+    if (state_.step % config_.checkpoint_every == 0) {
       save(hooks);
       saved = true;
     }
   }
-  if (hooks.checkpoint_sink != nullptr) {
-    if (!saved) save(hooks);
-    hooks.checkpoint_sink->finish();
-  }
+  if (!saved) save(hooks);
+  if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->finish();
   for (auto* observer : hooks.observers) observer->on_finish();
   if (done() && !state_.best) {
     throw std::runtime_error(fmt::format(
@@ -170,6 +183,8 @@ int64_t Trainer::num_threads() {
   // A resumed run uses the same number of threads as before, unless LibTorch now has fewer threads.
   if (state_.threads > 0 && state_.threads <= available) return state_.threads;
   if (available == 1 || !device_.is_cpu()) return available;
+  // Each process would measure while the others wait for it in the measured work.
+  if (processes_->size() > 1) return std::max<int64_t>(available / processes_->local_size(), 1);
   const auto before = checkpoint();
   const auto next = state_.step + 1;
   const auto work = [&] { accumulate_gradients(next, 1); };
@@ -178,6 +193,10 @@ int64_t Trainer::num_threads() {
   reset_gradients();
   restore(before);
   return fastest;
+}
+
+void Trainer::start_from_rank_0() {
+  if (processes_->size() > 1) restore(broadcast(*processes_, checkpoint()));
 }
 
 bool Trainer::is_evaluation_step(int64_t step) const {
@@ -225,6 +244,19 @@ void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite
       latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : ""));
 }
 
+TrainingBatch Trainer::draw_batch() {
+  const auto size = processes_->size();
+  TrainingBatch own;
+  for (int64_t rank = 0; rank < size; ++rank) {
+    const auto begin = config_.batch_size * rank / size;
+    const auto end = config_.batch_size * (rank + 1) / size;
+    // The parts of the other processes are drawn too, so that all samplers stay equal.
+    auto batch = objective_->training_batch(end - begin, sampler_);
+    if (rank == processes_->rank()) own = std::move(batch);
+  }
+  return own;
+}
+
 void Trainer::accumulate_gradients(int64_t step, int64_t count) {
   TORCH_CHECK_VALUE(
       std::any_of(parameters_.begin(), parameters_.end(),
@@ -233,16 +265,21 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
       " are frozen, expected at least one that requires a gradient; call attend::unfreeze");
   reset_gradients();
   std::vector<TrainingBatch> batches;
-  int64_t targets = 0;
+  int64_t own_targets = 0;
+  int64_t own_tokens = 0;
   for (int64_t i = 0; i < count; ++i) {
-    batches.push_back(objective_->training_batch(config_.batch_size, sampler_));
+    batches.push_back(draw_batch());
     TORCH_CHECK_VALUE(batches.back().num_targets >= 0, "training_batch: found ",
                       batches.back().num_targets, " targets, expected 0 or more");
     TORCH_CHECK_VALUE(batches.back().loss != nullptr,
                       "training_batch: found no `loss`, expected a function");
-    targets += batches.back().num_targets;
-    state_.tokens += batches.back().num_tokens;
+    own_targets += batches.back().num_targets;
+    own_tokens += batches.back().num_tokens;
   }
+  auto counts = torch::tensor({own_targets, own_tokens}, torch::kLong);
+  processes_->sum(counts);
+  const auto targets = counts[0].item<int64_t>();
+  state_.tokens += counts[1].item<int64_t>();
   TORCH_CHECK_VALUE(
       targets > 0, "training_batch: found 0 targets in the ", batches.size(), " batches of step ",
       step,
@@ -263,11 +300,16 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
     loss.exact_match = {};  // may own the logits, which the backward pass does not need
     auto scaled = loss.sum / static_cast<double>(targets);
     mean += scaled.detach();
-    if (loss.auxiliary.defined()) scaled = scaled + loss.auxiliary / static_cast<double>(count);
+    if (loss.auxiliary.defined())
+      scaled = scaled + loss.auxiliary / static_cast<double>(count * processes_->size());
+    if (&batch == &batches.back()) processes_->sum_gradients_in_backward(parameters_, scaled);
     scaled.backward();
   }
-  progress_.train_loss = mean.item<double>();
-  progress_.accuracy = matches.accuracy();
+  auto sums = torch::stack({mean.cpu(), torch::tensor(matches.correct, torch::kDouble),
+                            torch::tensor(matches.total, torch::kDouble)});
+  processes_->sum(sums);
+  progress_.train_loss = sums[0].item<double>();
+  progress_.accuracy = ExactMatch{sums[1].item<int64_t>(), sums[2].item<int64_t>()}.accuracy();
 }
 
 void Trainer::report(const TrainerHooks& hooks) {
@@ -325,7 +367,10 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
 /// one. The last optimizer step may have produced non-finite weights, which only the next loss
 /// would show.
 void Trainer::save(const TrainerHooks& hooks) const {
-  const auto now = checkpoint();
+  const auto states = rng_states_of_processes();
+  if (hooks.checkpoint_sink == nullptr) return;
+  auto now = checkpoint();
+  now.state.insert(states.begin(), states.end());
   if (all_finite(now.weights)) hooks.checkpoint_sink->save(now);
 }
 

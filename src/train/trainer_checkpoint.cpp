@@ -21,9 +21,11 @@ constexpr const char* kObjective = "objective.";
 constexpr const char* kRequiresGrad = "requires_grad";
 
 /// Returns the name under which checkpoints contain the state of a device's generator. The name
-/// contains only the type of the device, since a run may be resumed on another GPU.
-std::string rng_name(torch::Device device) {
-  return kRandom + c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+/// contains only the type of the device, since a run may be resumed on another GPU. The states of
+/// processes other than rank 0 have names such as "random.cpu.1".
+std::string rng_name(torch::Device device, int64_t rank = 0) {
+  const auto name = kRandom + c10::DeviceTypeName(device.type(), /*lower_case=*/true);
+  return rank == 0 ? name : fmt::format("{}.{}", name, rank);
 }
 
 void add_with_prefix(Tensors& all, const std::string& prefix, const Tensors& tensors) {
@@ -56,6 +58,20 @@ Checkpoint Trainer::checkpoint() const {
   return checkpoint;
 }
 
+Tensors Trainer::rng_states_of_processes() const {
+  Tensors result;
+  const auto size = processes_->size();
+  if (size == 1) return result;
+  for (const auto& [device, state] : rng_state(rng_devices(device_))) {
+    auto states = torch::zeros({size, state.numel()}, torch::kByte);
+    states[processes_->rank()].copy_(state);
+    processes_->sum(states);
+    for (int64_t rank = 1; rank < size; ++rank)
+      result.emplace(rng_name(device, rank), states[rank].clone());
+  }
+  return result;
+}
+
 void Trainer::restore(const Checkpoint& checkpoint) {
   load_state_dict(module(), checkpoint.weights);
   const auto requires_grad = checkpoint.state.find(kRequiresGrad);
@@ -73,8 +89,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   load_state_of(*optimizer_, without_prefix(checkpoint.state, kOptimizer));
   sampler_.load_state(without_prefix(checkpoint.state, kSampler));
   for (const auto& device : rng_devices(device_)) {
-    const auto saved = checkpoint.state.find(rng_name(device));
-    // A checkpoint that was saved during training on the CPU has no state for a GPU's generator.
+    const auto saved = checkpoint.state.find(rng_name(device, processes_->rank()));
+    // A checkpoint that was saved during training on the CPU has no state for a GPU's generator. A
+    // checkpoint also has no state for a process that has not trained yet.
     if (saved != checkpoint.state.end()) set_generator_state(device, saved->second);
   }
   objective_->load_state(without_prefix(checkpoint.state, kObjective));

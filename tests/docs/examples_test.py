@@ -15,7 +15,7 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INCLUDES = ("attend/attend.h", "attend/train.h", "torch/torch.h", "torch/script.h",
+INCLUDES = ("attend/attend.h", "attend/distributed.h", "attend/train.h", "torch/torch.h", "torch/script.h",
             "torch/csrc/inductor/aoti_package/model_package_loader.h", "iostream")
 FOLDERS = ("docs", "examples", "models", "src")  # folders with Markdown pages, besides the root
 

@@ -16,6 +16,7 @@ UMBRELLAS = {
     "pt2.h": ("pt2",),
     "export.h": ("export", "model_export"),
     "train.h": ("train",),
+    "distributed.h": ("distributed",),
 }
 # For apps and for each folder under include/attend and src: the other folders whose headers it may include.
 # See the table in CONTRIBUTING.md. An umbrella header counts as the folders that it includes. All folders
@@ -29,7 +30,8 @@ ALLOWED = {
     "export": ("ops", "nn", "io", "pt2"),  # not models: any module can be exported
     "model_export": ("ops", "nn", "models", "io", "pt2", "export"),
     "train": ("ops", "nn", "models", "io"),
-    "apps": ("ops", "nn", "models", "io", "pt2", "export", "model_export", "train"),
+    "distributed": ("ops", "nn", "models", "io", "train"),
+    "apps": ("ops", "nn", "models", "io", "pt2", "export", "model_export", "train", "distributed"),
 }
 # The folders whose headers an umbrella header includes; attend.h includes nn.h, io.h, pt2.h and export.h.
 BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "pt2", "export", "model_export")}

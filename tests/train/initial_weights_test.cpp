@@ -59,7 +59,8 @@ class InitialWeightsTest : public testing::Test {
   }
 
   RecipeRun begin(const Recipe& recipe, const std::string& init_from) const {
-    return RecipeRun::begin(directory_ / "run", recipe, /*overwrite=*/true, directory_ / init_from);
+    return RecipeRun::begin(directory_ / "run", recipe, /*overwrite=*/true,
+                            {.init_from = directory_ / init_from});
   }
 
   auto beginning(const Recipe& recipe, const std::string& init_from) const {
@@ -262,7 +263,8 @@ TEST_F(InitialWeightsTest, AreUsedWhenTheRunIsResumedBeforeItsFirstStep) {
   const auto recipe = tuned("base", "copy");
   const auto expected = best_weights("base");
   {
-    auto whole = RecipeRun::begin(directory_ / "whole", recipe, false, directory_ / "base");
+    auto whole =
+        RecipeRun::begin(directory_ / "whole", recipe, false, {.init_from = directory_ / "base"});
     whole.finish(whole.train());
   }
   begin(recipe, "base");
@@ -283,7 +285,8 @@ TEST_F(InitialWeightsTest, AreNeverReplacedByRandomWeights) {
   const auto run_id = read_record(directory_ / "base" / RunFiles::data).run_id;
   EXPECT_THAT([&] { RecipeRun::resume(directory_ / "run", recipe); },
               throws_naming<InputError>((directory_ / "run").string(), run_id));
-  auto run = RecipeRun::begin_or_resume(directory_ / "run", recipe, directory_ / "base");
+  auto run =
+      RecipeRun::begin_or_resume(directory_ / "run", recipe, {.init_from = directory_ / "base"});
   EXPECT_TRUE(equal_tensors(weights_of(run), best_weights("base")));
 }
 
@@ -292,7 +295,7 @@ TEST_F(InitialWeightsTest, BeginOrResumeRequiresTheSameSource) {
   train("other", small_recipe("copy"));
   const auto recipe = tuned("base", "copy");
   const auto begin_or_resume = [&](const fs::path& init_from) {
-    return RecipeRun::begin_or_resume(directory_ / "run", recipe, init_from);
+    return RecipeRun::begin_or_resume(directory_ / "run", recipe, {.init_from = init_from});
   };
   {
     auto run = begin_or_resume(directory_ / "base");

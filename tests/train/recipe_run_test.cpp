@@ -151,12 +151,14 @@ TEST_F(RecipeRunTest, UsesTheTaskOfTheTaskMaker) {
     EXPECT_EQ(tokenizer != nullptr, calls == 2);  // a run that is resumed has a tokenizer
     return task;
   };
-  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {}, maker).task(), task.get());
-  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {}, maker).task(), task.get());
+  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {.task_maker = maker}).task(),
+            task.get());
+  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {.task_maker = maker}).task(),
+            task.get());
   EXPECT_EQ(calls, 2);
   const auto other = [task = std::shared_ptr<const Task>(make_task(small_recipe("addition")))](
                          const Recipe&, const auto&) { return task; };
-  EXPECT_THAT([&] { RecipeRun::resume(directory_ / "run", recipe_, other); },
+  EXPECT_THAT([&] { RecipeRun::resume(directory_ / "run", recipe_, {.task_maker = other}); },
               throws_naming<InputError>("tokenizer"));
 }
 

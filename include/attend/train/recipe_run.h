@@ -64,8 +64,23 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
 ///
 ///     auto recipe = fine_tuning_recipe(RunDirectory::open("runs/base").recipe(), "text");
 ///     recipe.text = {"other.txt"};
-///     auto run = RecipeRun::begin("runs/tuned", recipe, /*overwrite=*/false, "runs/base");
+///     auto run = RecipeRun::begin_or_resume("runs/tuned", recipe, {.init_from = "runs/base"});
 ATTEND_API Recipe fine_tuning_recipe(const Recipe& source, const std::string& task);
+
+/// Options of a `RecipeRun`.
+struct RecipeRunOptions {
+  /// Directory of another run, whose best weights are the initial weights; empty for random
+  /// weights. See `fine_tuning_recipe`. A task that reads a file uses the tokenizer of the other
+  /// run. The weights of the head are random if the other run has another kind of model, no such
+  /// head, or other classes. All other tensors of the two models must have the same names and
+  /// shapes; the blocks of a `LanguageModel` and of a `SequenceClassifier` correspond. The initial
+  /// weights are saved in a checkpoint of step 0.
+  std::filesystem::path init_from = {};
+  TaskMaker task_maker = make_task;  ///< makes the task
+  /// The processes that train together, as in `TrainingRunOptions`. All of them read the data and,
+  /// if the run is resumed or begins with the weights of another run, the run directory.
+  std::shared_ptr<Processes> processes = single_process();
+};
 
 /// A `TrainingRun` that trains the model of a recipe on its task.
 ///
@@ -74,27 +89,21 @@ ATTEND_API Recipe fine_tuning_recipe(const Recipe& source, const std::string& ta
 ///     auto model = RunDirectory::open("runs/sort").load().model;
 class ATTEND_API RecipeRun {
  public:
-  /// Creates the run directory. Throws InputError in the same cases as
-  /// `make_training_setup` and `RunDirectory::create`.
-  ///
-  /// If `init_from` is not empty, it is the directory of another run, whose best weights are the
-  /// initial weights; see `fine_tuning_recipe`. A task that reads a file uses the tokenizer of the
-  /// other run. The weights of the head are random if the other run has another kind of model, no
-  /// such head, or other classes. All other tensors of the two models must have the same names and
-  /// shapes; the blocks of a `LanguageModel` and of a `SequenceClassifier` correspond. The initial
-  /// weights are saved in a checkpoint of step 0. Throws InputError if the tokenizers or the models
-  /// do not fit, and in the same cases as `RunDirectory::load`.
+  /// Creates the run directory. Throws InputError in the same cases as `make_training_setup` and
+  /// `RunDirectory::create`. With `RecipeRunOptions::init_from`, also throws InputError if the
+  /// tokenizers or the models of the two runs do not fit, and in the same cases as
+  /// `RunDirectory::load`.
   static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
-                         bool overwrite = false, const std::filesystem::path& init_from = {},
-                         const TaskMaker& task_maker = make_task);
-  /// Continues a run from its latest checkpoint; see `TrainingRun::resume`.
+                         bool overwrite = false, const RecipeRunOptions& options = {});
+  /// Continues a run from its latest checkpoint; see `TrainingRun::resume`. Ignores
+  /// `RecipeRunOptions::init_from`.
   static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe,
-                          const TaskMaker& task_maker = make_task);
+                          const RecipeRunOptions& options = {});
   /// Begins a run in `directory`, or resumes the existing run; see `TrainingRun::begin_or_resume`.
-  /// `init_from`: as in `begin`. Throws InputError if the existing run began with other weights.
+  /// Throws InputError if the existing run began with other weights than those of
+  /// `RecipeRunOptions::init_from`.
   static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
-                                   const std::filesystem::path& init_from = {},
-                                   const TaskMaker& task_maker = make_task);
+                                   const RecipeRunOptions& options = {});
 
   /// Trains; see `TrainingRun::train`. Also writes `samples.jsonl` and the folder `embeddings` with
   /// the outputs and the token embeddings of the model at each evaluation.
@@ -105,7 +114,7 @@ class ATTEND_API RecipeRun {
   TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {},
                      const BatchCallback& on_batch = {});
 
-  /// The run directory.
+  /// See `TrainingRun::directory`.
   const RunDirectory& directory() const { return run_.directory(); }
   /// The device of the model.
   torch::Device device() const { return run_.device(); }
@@ -130,7 +139,7 @@ class ATTEND_API RecipeRun {
 
   /// Opens an existing run, finished or not.
   static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe,
-                        const TaskMaker& task_maker);
+                        const RecipeRunOptions& options);
 
   Recipe recipe_;
   std::shared_ptr<const Task> task_;

@@ -5,6 +5,7 @@
 #include "attend/train/objective.h"
 #include "attend/train/observer.h"
 #include "attend/train/optimizer.h"
+#include "attend/train/processes.h"
 #include "attend/train/sampler.h"
 #include "attend/train/schedule.h"
 #include "attend/train/training_config.h"
@@ -81,6 +82,13 @@ struct TrainerHooks {
 ///
 /// Parameters may be frozen and unfrozen during training, with effect from the next step.
 ///
+/// With several `processes`, each trains on its part of every batch; the parts are equally large,
+/// or differ by one sample. The weights of all processes stay equal, and follow those that a single
+/// process would train, except for rounding errors, dropout and `TrainingLoss::auxiliary`, which
+/// is averaged over the processes. Rank 0 evaluates, its state is the one from which all processes
+/// start, and only its hooks are called, except `stop_requested`, which stops all processes if it
+/// returns true in one of them.
+///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
 class ATTEND_API Trainer {
@@ -89,14 +97,16 @@ class ATTEND_API Trainer {
   /// `config`. `optimizer` may be any optimizer of LibTorch that needs no closure; by default
   /// `make_optimizer` with `config`. Before each step, the learning rate of all its parameter
   /// groups is set. Module parameters that it does not have are not trained. Throws InputError if a
-  /// value of `config` is out of range, c10::ValueError if the module has no parameters, or if the
-  /// optimizer has parameters that do not belong to the module.
+  /// value of `config` is out of range, or if `config.batch_size` is less than the number of
+  /// `processes`. Throws c10::ValueError if the module has no parameters, or if the optimizer has
+  /// parameters that do not belong to the module.
   ///
   ///     auto sgd = std::make_shared<torch::optim::SGD>(
   ///         net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   ///     Trainer(objective, config, {}, sgd).run();
   Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
-          Schedule schedule = {}, std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr);
+          Schedule schedule = {}, std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr,
+          std::shared_ptr<Processes> processes = single_process());
 
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
   /// c10::ValueError if all parameters are frozen, if the batches of a step have no targets, or if
@@ -109,7 +119,8 @@ class ATTEND_API Trainer {
   /// The progress so far.
   const TrainerState& state() const { return state_; }
   /// Returns everything that `restore` needs, as copies on the CPU; further training does not
-  /// change them.
+  /// change them. Of the generators, it contains the states of this process only; those that `run`
+  /// passes to `CheckpointSink::save` contain the states of all processes.
   Checkpoint checkpoint() const;
   /// Restores a checkpoint: the progress, the weights, whether each parameter requires a gradient,
   /// and the states of optimizer, random number generators and objective. `run` then continues from
@@ -121,14 +132,19 @@ class ATTEND_API Trainer {
   /// Returns the number of CPU threads to train with. It is the first of these that applies:
   /// - `config.threads` if it is not 0
   /// - `TrainerState::threads` if it is not 0 and not larger than the number of available threads
+  /// - with several processes: an equal part of the available threads
   /// - for a module on the CPU: the fastest number, which is measured
   /// - the number of available threads
   int64_t num_threads();
+  /// Restores the checkpoint of rank 0 in all processes.
+  void start_from_rank_0();
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;
   bool is_report_step(int64_t step) const;
   void step(const TrainerHooks& hooks);
   void reset_gradients();
+  /// Draws the parts of all processes of a batch, and returns the part of this process.
+  TrainingBatch draw_batch();
   /// Draws `count` batches and computes the gradients of their loss, averaged over all targets in
   /// these batches. `step` is the number of the step, counted from 1.
   void accumulate_gradients(int64_t step, int64_t count);
@@ -136,6 +152,9 @@ class ATTEND_API Trainer {
   void report(const TrainerHooks& hooks);
   double seconds_left() const;
   void evaluate(const TrainerHooks& hooks);
+  /// Returns the states of the generators of all processes except rank 0, by their names in
+  /// checkpoints. Called by all processes.
+  std::map<std::string, torch::Tensor> rng_states_of_processes() const;
   void save(const TrainerHooks& hooks) const;
   bool is_out_of_patience() const;
   torch::nn::Module& module() const { return objective_->module(); }
@@ -146,6 +165,7 @@ class ATTEND_API Trainer {
   std::vector<torch::Tensor> parameters_;
   torch::Device device_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
+  std::shared_ptr<Processes> processes_;
   Sampler sampler_;
   TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;  // on the CPU

@@ -11,6 +11,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct TrainingRunOptions {
   /// Any optimizer of LibTorch for the objective's module; by default `make_optimizer` with the
   /// config. See `Trainer::Trainer`. A run is resumed only with an optimizer of the same type.
   std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
+  /// The processes that train together; see `Trainer`. Each of them makes the same `TrainingRun`.
+  /// Only rank 0 reads and writes the run directory.
+  std::shared_ptr<Processes> processes = single_process();
 };
 
 /// A `Trainer` with a run directory: saves configuration, metrics, TensorBoard events, checkpoints,
@@ -64,7 +68,8 @@ class ATTEND_API TrainingRun {
                                      const TrainingRunOptions& options = {});
 
   /// Trains, and writes logs, checkpoints and best weights to the run directory. LibTorch's number
-  /// of threads is changed only during the call. `observers` are called on the calling thread.
+  /// of threads is changed only during the call. `observers` are called on the calling thread, in
+  /// rank 0 only.
   /// `stop_requested` is called after each step and stops training if it returns true. After a
   /// requested stop, call `train` again to continue. `stop_evaluation` is called between the
   /// batches of an evaluation, see `TrainerHooks`. Returns at once if `is_finished()`. Throws in
@@ -76,7 +81,8 @@ class ATTEND_API TrainingRun {
 
   /// Loads the best weights into the module, sets eval mode, moves the module to the CPU, calls
   /// `write_results`, writes the summary, and deletes the run that `begin` overwrote, if there is
-  /// one. If evaluations during training used a part of the validation data
+  /// one. Of several processes, rank 0 does this, and all get the weights. If evaluations during
+  /// training used a part of the validation data
   /// (`TrainingConfig::eval_batches`), first evaluates the best weights on all of it. Returns
   /// `result` with this evaluation as the best, and calls `on_batch` during it. Do not call
   /// `finish` after a requested stop (`StopReason::stop_requested`).
@@ -90,8 +96,8 @@ class ATTEND_API TrainingRun {
     return finish("", result, write_results, on_batch);
   }
 
-  /// The run directory.
-  const RunDirectory& directory() const { return directory_; }
+  /// The run directory. Throws c10::ValueError in processes other than rank 0.
+  const RunDirectory& directory() const;
   /// The training configuration.
   const TrainingConfig& config() const { return config_; }
   /// The device of the module.
@@ -106,7 +112,8 @@ class ATTEND_API TrainingRun {
  private:
   friend class RecipeRun;  // makes the content of the run directory, and names its task
 
-  TrainingRun(RunDirectory directory, std::shared_ptr<Objective> objective,
+  /// `directory`: empty in processes other than rank 0.
+  TrainingRun(std::optional<RunDirectory> directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, const TrainingRunOptions& options);
 
   /// `begin`, `resume` and `begin_or_resume` with the content of the run directory.
@@ -128,9 +135,10 @@ class ATTEND_API TrainingRun {
   /// Evaluates the module on all validation data.
   Evaluation evaluate(const BatchCallback& on_batch);
 
-  RunDirectory directory_;
+  std::optional<RunDirectory> directory_;
   std::shared_ptr<Objective> objective_;
   TrainingConfig config_;
+  std::shared_ptr<Processes> processes_;
   torch::Device device_;
   std::unique_ptr<Trainer> trainer_;
   TrainerState resumed_state_;

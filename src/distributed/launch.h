@@ -1,0 +1,30 @@
+#pragma once
+
+#include "attend/api.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace attend::distributed {
+
+/// What a launcher tells a process that it starts.
+struct Launch {
+  int64_t rank = 0;        ///< number of this process
+  int64_t size = 1;        ///< number of processes
+  int64_t local_size = 1;  ///< number of processes on this machine
+  std::string address;     ///< machine of the store through which the processes find each other
+  int64_t port = 0;        ///< port of the store
+  bool has_store = false;  ///< the launcher runs the store; otherwise, rank 0 does
+  std::string attempt;  ///< number of restarts by the launcher; each has its own keys in the store
+};
+
+/// Returns the value of an environment variable.
+using Environment = std::function<std::optional<std::string>(const char* name)>;
+
+/// Returns what the launcher tells; std::nullopt without a launcher. Throws InputError if a
+/// variable is missing or invalid.
+ATTEND_API std::optional<Launch> launch_of(const Environment& environment);
+
+}  // namespace attend::distributed

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "attend/train/checkpoint.h"
+
+#include <string>
+
+namespace attend::train {
+
+/// Returns the state as JSON. Finite numbers and NaN round-trip; infinity is read back as NaN.
+std::string to_json(const TrainerState& state);
+
+/// Parses the result of `to_json`. Throws InputError for any other text.
+TrainerState trainer_state_from_json(const std::string& text);
+
+}  // namespace attend::train

@@ -1,0 +1,197 @@
+"""attend train with several processes, compared with one process.
+
+Run by CTest with ATTEND set to the built command. Needs a Python with torch for torchrun; without it, the tests
+with torchrun are skipped.
+"""
+
+import json
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import unittest
+
+from attend_command import ATTEND, attend, expect_names
+from small_runs import (DEMANDING, RunsTest, checkpoints, last_step, read_safetensors, reports_of, result_of,
+                        wait_for)
+
+# Training in float32 amplifies rounding errors, most of all that of a classifier. tests/distributed compares
+# training in float64 to 1e-12.
+TINY = {"embed-dim": 16, "num-layers": 1, "batch-size": 12, "max-steps": 60, "eval-every": 20, "log-every": 1,
+        "threads": 1, "lr": 1e-4, "warmup-steps": 0}
+
+
+def tiny(**values):
+    """The flags of TINY, with other values and more flags."""
+    values = {**TINY, **{key.replace("_", "-"): value for key, value in values.items()}}
+    return [text for key, value in values.items() for text in (f"--{key}", value)]
+
+
+
+def free_port():
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def start_ranks(arguments, size, port=None, ranks=None):
+    """Starts the processes as a launcher does; returns them by rank."""
+    port = port or free_port()
+    processes = []
+    for rank in ranks or range(size):
+        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
+                       "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        processes.append(subprocess.Popen([ATTEND, *map(str, arguments)], env=environment, encoding="utf-8",
+                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    return processes
+
+
+def ends_of(processes):
+    """Waits; returns (status, standard output, standard error) of each process."""
+    ends = []
+    for process in processes:
+        out, error = process.communicate(timeout=240)
+        ends.append((process.returncode, out, error))
+    return ends
+
+
+def metrics_of(run):
+    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+
+
+def distance(run, reference):
+    """Norm of the difference of all weights of the latest checkpoints, divided by the norm of the weights."""
+    difference = norm = 0.0
+    weights, expected = (read_safetensors(checkpoints(each)[-1] / "model.safetensors") for each in (run, reference))
+    assert weights.keys() == expected.keys()
+    for name, (entry, data) in weights.items():
+        assert entry["dtype"] == "F32"
+        values = struct.iter_unpack("<f", data), struct.iter_unpack("<f", expected[name][1])
+        for (value,), (other,) in zip(*values):
+            difference += (value - other) ** 2
+            norm += other ** 2
+    return (difference / norm) ** 0.5
+
+
+class Distributed(RunsTest):
+    def train_ranks(self, size, *arguments):
+        ends = ends_of(start_ranks(["train", *arguments], size))
+        self.assertEqual([end[0] for end in ends], [0] * size, ends)
+        return ends
+
+    def expect_close(self, run, reference):
+        lines, expected = metrics_of(run), metrics_of(reference)
+        self.assertEqual([line["step"] for line in lines], [line["step"] for line in expected])
+        for key in ("train_loss", "val_loss"):
+            for line, other in zip(lines, expected):
+                self.assertEqual(key in line, key in other)
+                if key in line:
+                    self.assertAlmostEqual(line[key] / other[key], 1.0, delta=1e-4, msg=(key, line, other))
+        # A rounding error may change a prediction whose two largest logits are almost equal.
+        same = sum(line.get("train_accuracy") == other.get("train_accuracy")
+                   for line, other in zip(lines, expected))
+        self.assertGreater(same, 0.95 * len(lines))
+        self.assertLess(distance(run, reference), 1e-3)
+
+    def test_processes_follow_a_single_one(self):
+        seed = random.randrange(1 << 30)
+        print("seed", seed)
+        for name, options in {
+            "copy": tiny(),
+            "senses": tiny(gradient_accumulation_steps=3, label_smoothing=0.1),
+            "translation": tiny(max_grad_norm=0.1),
+            "sort": [*tiny(optimizer="muon"), "--tie-embeddings"],
+        }.items():
+            with self.subTest(name):
+                arguments = ["--task", name, *options, "--dropout", 0, "--seed", seed]
+                one, two = self.folder / f"{name}1", self.folder / f"{name}2"
+                self.train(*arguments, "--out", one)
+                self.train_ranks(2, *arguments, "--out", two)
+                self.expect_close(two, one)
+                self.assertEqual((one / "recipe.toml").read_text(), (two / "recipe.toml").read_text())
+
+    def test_a_batch_that_does_not_divide_evenly(self):
+        arguments = ["--task", "copy", *tiny(batch_size=7, dropout=0)]
+        self.train(*arguments, "--out", self.folder / "one")
+        self.train_ranks(3, *arguments, "--out", self.folder / "three")
+        self.expect_close(self.folder / "three", self.folder / "one")
+
+    def test_only_rank_0_prints(self):
+        ends = self.train_ranks(2, "--task", "copy", *tiny(), "--out", self.folder / "run")
+        self.assertIn("processes", ends[0][1])
+        self.assertEqual(ends[1][1:], ("", ""))
+
+    def test_a_resumed_run_equals_an_uninterrupted_one(self):
+        arguments = ["--task", "copy", "--num-layers", 1, "--threads", 1, *DEMANDING, "--max-steps", 300, "--eval-every", 50,
+                     "--checkpoint-every", 5]
+        whole, resumed = self.folder / "whole", self.folder / "resumed"
+        self.train_ranks(2, *arguments, "--out", whole)
+        processes = start_ranks(["train", *arguments, "--out", resumed], 2)
+        self.assertTrue(wait_for(lambda: last_step(resumed) >= 10, processes[0]))
+        for process in processes:
+            process.kill()
+        ends_of(processes)
+        self.train_ranks(2, "--resume", resumed)
+        self.assertTrue(result_of(whole) == result_of(resumed))
+        self.assertEqual(reports_of(whole), reports_of(resumed))
+
+    def test_a_signal_to_one_process_stops_all_and_saves(self):
+        run = self.folder / "run"
+        processes = start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out", run], 2)
+        self.assertTrue(wait_for(lambda: last_step(run) >= 10, processes[0]))
+        processes[1].send_signal(signal.SIGINT)
+        ends = ends_of(processes)
+        self.assertEqual([end[0] for end in ends], [128 + signal.SIGTERM, 128 + signal.SIGINT], ends)
+        expect_names(self, ends[0][2], "--resume", run)
+        self.train_ranks(2, "--resume", run, "--max-steps", last_step(run) + 5)
+
+    def test_wrong_input_is_refused_by_all(self):
+        run = self.folder / "run"
+        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(batch_size=1), "--out", run], 2))
+        self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        expect_names(self, ends[0][2], 1, 2, "--batch-size")
+        self.assertFalse(run.exists())
+        self.train(*tiny(max_steps=2), "--task", "copy", "--out", run)
+        before = (run / "model.safetensors").read_bytes()
+        ends = ends_of(start_ranks(["train", "--resume", run], 2))
+        self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        self.assertEqual((run / "model.safetensors").read_bytes(), before)
+
+    def test_variables_of_a_launcher_are_checked(self):
+        for variables, names in (
+            ({"RANK": "2", "WORLD_SIZE": "2"}, ("RANK", 2)),
+            ({"RANK": "x", "WORLD_SIZE": "2"}, ("RANK", "x")),
+            ({"RANK": "0", "WORLD_SIZE": "2"}, ("MASTER_ADDR",)),
+            ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}, ("MASTER_PORT", 0)),
+        ):
+            result = attend("train", "--task", "copy", "--out", self.folder / "run", environment=variables)
+            self.assertEqual(result.returncode, 2, result.stderr)
+            expect_names(self, result.stderr, *names)
+
+    def test_a_killed_process_ends_the_others(self):
+        run = self.folder / "run"
+        processes = start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out", run], 2)
+        self.assertTrue(wait_for(lambda: last_step(run) >= 10, processes[0]))
+        processes[1].kill()
+        ends = ends_of(processes)
+        self.assertEqual(ends[0][0], 1, ends)
+        self.train_ranks(2, "--resume", run, "--max-steps", last_step(run) + 5)
+
+    def test_torchrun(self):
+        if subprocess.run([sys.executable, "-c", "import torch.distributed.run"], capture_output=True).returncode:
+            self.skipTest("no torch.distributed.run")
+        arguments = ["--task", "copy", *tiny(dropout=0)]
+        self.train(*arguments, "--out", self.folder / "one")
+        result = subprocess.run(
+            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python",
+             "--master-port", str(free_port()), ATTEND, "train", *map(str, arguments), "--out", self.folder / "two"],
+            capture_output=True, encoding="utf-8", timeout=240)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.expect_close(self.folder / "two", self.folder / "one")
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,73 @@
+#include "distributed/launch.h"
+
+#include "attend/input_error.h"
+
+#include <gmock/gmock.h>
+
+#include <map>
+
+namespace attend::distributed {
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+std::optional<Launch> launch_with(const Variables& variables) {
+  return launch_of([&](const char* name) -> std::optional<std::string> {
+    const auto found = variables.find(name);
+    return found == variables.end() ? std::nullopt : std::optional(found->second);
+  });
+}
+
+TEST(LaunchOf, WithoutALauncherIsEmpty) {
+  EXPECT_FALSE(launch_with({}));
+  EXPECT_FALSE(launch_with({{"RANK", "0"}}));
+  EXPECT_FALSE(launch_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})) << "without srun";
+}
+
+TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
+  const Variables address{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  for (Variables variables :
+       {Variables{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}},
+        Variables{
+            {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_NTASKS_PER_NODE", "4"}},
+        Variables{{"OMPI_COMM_WORLD_RANK", "3"},
+                  {"OMPI_COMM_WORLD_SIZE", "8"},
+                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}}) {
+    variables.insert(address.begin(), address.end());
+    const auto launch = launch_with(variables);
+    ASSERT_TRUE(launch) << variables.begin()->first;
+    EXPECT_EQ(launch->rank, 3);
+    EXPECT_EQ(launch->size, 8);
+    EXPECT_EQ(launch->local_size, 4);
+    EXPECT_EQ(launch->address, "node1");
+    EXPECT_EQ(launch->port, 29500);
+    EXPECT_FALSE(launch->has_store);
+    variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+    EXPECT_TRUE(launch_with(variables)->has_store);
+  }
+}
+
+TEST(LaunchOf, ASingleProcessNeedsNoAddress) {
+  EXPECT_EQ(launch_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->size, 1);
+}
+
+TEST(LaunchOf, NamesWrongVariables) {
+  const auto expect_error = [](Variables variables, const std::string& name,
+                               const std::string& value) {
+    variables.insert(
+        {{"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "1"}});
+    EXPECT_THAT([&] { launch_with(variables); },
+                testing::ThrowsMessage<InputError>(
+                    testing::AllOf(testing::HasSubstr(name), testing::HasSubstr(value))));
+  };
+  expect_error({{"RANK", "2"}}, "RANK", "'2'");
+  expect_error({{"RANK", "-1"}}, "RANK", "'-1'");
+  expect_error({{"RANK", "1x"}}, "RANK", "'1x'");
+  expect_error({{"WORLD_SIZE", ""}}, "WORLD_SIZE", "''");
+  expect_error({{"WORLD_SIZE", "0"}}, "WORLD_SIZE", "'0'");
+  expect_error({{"MASTER_PORT", "65536"}}, "MASTER_PORT", "'65536'");
+  expect_error({{"MASTER_ADDR", ""}}, "MASTER_ADDR", "WORLD_SIZE");
+}
+
+}  // namespace
+}  // namespace attend::distributed

@@ -1,0 +1,126 @@
+// Trains with several processes, which are threads here, and compares them with a single process.
+// In float64, rounding errors are too small for training to amplify them, unlike in float32.
+#include "attend/io/safetensors.h"
+#include "attend/train/recipe_run.h"
+#include "attend/train/task_objective.h"
+#include "attend/train/trainer.h"
+#include "distributed/connect.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <thread>
+
+namespace attend::distributed {
+namespace {
+
+using train::Recipe;
+
+int64_t free_port() {
+  const int listener = socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  close(listener);
+  return ntohs(address.sin_port);
+}
+
+/// A model in float64 and its trainer.
+struct Training {
+  explicit Training(const Recipe& recipe)
+      : recipe(recipe), setup(train::make_training_setup(recipe)) {
+    train::module_of(setup.model).to(torch::kDouble);
+  }
+
+  void run(std::shared_ptr<train::Processes> processes) {
+    train::Trainer trainer(
+        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
+        recipe.training, {}, nullptr, std::move(processes));
+    state = trainer.run().state;
+  }
+
+  Recipe recipe;
+  train::TrainingSetup setup;
+  train::TrainerState state;
+};
+
+/// Returns the part of a weight that is compared: all but the biases of keys. Softmax does not
+/// depend on these biases, so that their gradients are rounding errors, of which AdamW makes large
+/// steps.
+torch::Tensor compared(const std::string& name, const torch::Tensor& weight) {
+  if (!name.ends_with("qkv.bias")) return weight;
+  const auto parts = weight.chunk(3);  // (E) each: queries, keys, values
+  return torch::cat({parts[0], parts[2]});
+}
+
+void expect_equal(Training& found, Training& expected) {
+  EXPECT_EQ(found.state.step, expected.state.step);
+  EXPECT_EQ(found.state.tokens, expected.state.tokens);
+  EXPECT_NEAR(found.state.train_loss / expected.state.train_loss, 1.0, 1e-12);
+  EXPECT_NEAR(found.state.last->loss / expected.state.last->loss, 1.0, 1e-12);
+  EXPECT_EQ(found.state.last->num_targets, expected.state.last->num_targets);
+  double difference = 0.0;
+  double norm = 0.0;
+  const auto weights = state_dict(train::module_of(found.setup.model));
+  for (const auto& [name, weight] : state_dict(train::module_of(expected.setup.model))) {
+    difference +=
+        (compared(name, weights.at(name)) - compared(name, weight)).square().sum().item<double>();
+    norm += weight.square().sum().item<double>();
+  }
+  EXPECT_LT(std::sqrt(difference / norm), 1e-12);
+}
+
+/// Number of processes and task.
+struct TrainingInProcesses : testing::TestWithParam<std::pair<int64_t, const char*>> {};
+INSTANTIATE_TEST_SUITE_P(, TrainingInProcesses,
+                         testing::Values(std::pair(2, "copy"), std::pair(2, "balanced-brackets"),
+                                         std::pair(2, "translation"), std::pair(3, "copy")));
+
+TEST_P(TrainingInProcesses, FollowsASingleProcess) {
+  const auto [size, task] = GetParam();
+  auto recipe = train::find_task(task).defaults;
+  recipe.stack().num_layers = 1;
+  recipe.stack().embed_dim = 16;
+  recipe.stack().dropout = 0.0;
+  recipe.training.max_steps = 200;
+  recipe.training.eval_every = 100;
+  recipe.training.eval_batches = 2;
+  recipe.training.batch_size = 10;  // parts of 3, 3 and 4 samples
+  recipe.training.gradient_accumulation_steps = 2;
+  recipe.training.label_smoothing = 0.1;
+  recipe.training.max_grad_norm = 0.5;
+  recipe.training.threads = 1;
+  Training expected(recipe);
+  expected.run(train::single_process());
+
+  Launch launch;
+  launch.size = size;
+  launch.local_size = size;
+  launch.address = "127.0.0.1";
+  launch.port = free_port();
+  launch.attempt = "0";
+  std::vector<std::unique_ptr<Training>> trainings;
+  for (int64_t rank = 0; rank < size; ++rank) {
+    // Training starts with the weights of rank 0, whatever the others have.
+    recipe.training.seed += rank > 0 ? 1 : 0;
+    trainings.push_back(std::make_unique<Training>(recipe));
+  }
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < size; ++rank) {
+    launch.rank = rank;
+    threads.emplace_back([launch, &training = *trainings[static_cast<std::size_t>(rank)]] {
+      training.run(connect(launch, {.timeout = std::chrono::minutes(2)}));
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  for (const auto& training : trainings) expect_equal(*training, expected);
+}
+
+}  // namespace
+}  // namespace attend::distributed
