@@ -2,12 +2,14 @@
 
 #include "attend/input_error.h"
 #include "io/utf8.h"
+#include "recipe_flags.h"
 #include "train/recipe_fields.h"
 
 #include <fmt/format.h>
 #include <glob.h>
 
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,30 @@ std::vector<std::string> files_of(const std::string& pattern) {
   return files.empty() ? std::vector{pattern} : files;
 }
 
+/// Throws InputError if a file is given twice: it would be training data twice, or both training
+/// and validation data.
+void check_are_distinct(const train::Recipe& recipe) {
+  std::map<fs::path, std::string> flags;  // by canonical path
+  for (const auto& field : train::recipe_fields()) {
+    if (!field.is_paths()) continue;
+    const auto flag = flag_of(field.key);
+    const auto paths = std::get<std::vector<std::string>>(train::field_value(field, recipe));
+    for (const auto& path : paths) {
+      std::error_code missing;
+      const auto file = fs::canonical(path, missing);
+      if (missing) continue;  // an error when it is read
+      const auto [found, is_new] = flags.emplace(file, flag);
+      if (is_new) continue;
+      throw InputError(fmt::format(
+          "{}: found twice, {}, expected each file once: remove it from the command, or pass a "
+          "pattern that does not match it",
+          path,
+          found->second == flag ? "in " + flag
+                                : fmt::format("in {} and in {}", found->second, flag)));
+    }
+  }
+}
+
 }  // namespace
 
 void expand_patterns(train::Recipe& recipe) {
@@ -45,6 +71,7 @@ void expand_patterns(train::Recipe& recipe) {
     }
     *paths = std::move(expanded);
   }
+  check_are_distinct(recipe);
 }
 
 void make_paths_absolute(train::Recipe& recipe) {

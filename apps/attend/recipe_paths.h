@@ -6,7 +6,8 @@ namespace attend::app {
 
 /// Replaces each pattern with wildcards of the shell among the paths of a recipe, such as
 /// "data/*.txt", by the matching files in the order of their names. Keeps a path that exists, and a
-/// pattern that no file matches.
+/// pattern that no file matches. Throws InputError for a directory, and for a file that is found
+/// twice.
 void expand_patterns(train::Recipe& recipe);
 
 /// Makes the paths of a recipe absolute, so that the run can be resumed in another directory.

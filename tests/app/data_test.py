@@ -86,6 +86,23 @@ class ValidationFile(DataTest):
                           "--tokenizer character")
 
 
+class Distinct(DataTest):
+    def test_a_file_given_twice_is_refused(self):
+        folder = self.folder / "distinct"
+        folder.mkdir()
+        for name in ("a.txt", "b.txt"):
+            (folder / name).write_text("abcd efgh\n" * 40)
+        (self.folder / "link").symlink_to(folder / "a.txt")
+        for arguments, names in (
+                (["--text", "a.txt", "--val-text", folder / "a.txt"], [folder / "a.txt", "--text", "--val-text"]),
+                (["--text", "*.txt", "--val-text", "b.txt"], ["b.txt", "--text", "--val-text"]),
+                (["--text", "a.txt", "--text", "../link"], ["../link", "--text"]),
+                (["--text", "b.txt", "--text", "*.txt"], ["b.txt", "--text"]),
+                (["--text", "a.txt", "--val-text", "b.txt", "--val-text", "b.txt"], ["b.txt", "--val-text"])):
+            self.refuses_with(["train", *arguments, "--print-config"], *names, cwd=folder)
+        self.succeeds("train", "--text", "a.txt", "--val-text", "b.txt", "--print-config", cwd=folder)
+
+
 class Bytes(DataTest):
     """Texts that are not UTF-8, for a byte tokenizer."""
 
