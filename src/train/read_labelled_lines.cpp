@@ -12,6 +12,7 @@
 #include <array>
 #include <functional>
 #include <map>
+#include <optional>
 
 namespace attend::train {
 namespace {
@@ -19,6 +20,21 @@ namespace {
 namespace fs = std::filesystem;
 
 using Fields = std::vector<std::string>;
+
+std::string lower_case(std::string text) {
+  for (auto& c : text) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return text;
+}
+
+enum class Extension { csv, tsv };
+
+/// Returns the extension of a table, which may be in upper case; std::nullopt for another file.
+std::optional<Extension> table_extension(const fs::path& path) {
+  const auto extension = lower_case(path.extension().string());
+  if (extension == ".csv") return Extension::csv;
+  if (extension == ".tsv") return Extension::tsv;
+  return std::nullopt;
+}
 
 struct Format {
   unsigned char delimiter;
@@ -39,8 +55,9 @@ unsigned char delimiter_of(std::string_view content) {
 }
 
 Format format_of(const fs::path& path, std::string_view content) {
-  if (path.extension() == ".csv") return {delimiter_of(content), CSV_QUOTE};
-  if (path.extension() == ".tsv") return {CSV_TAB, '\0'};  // no quotes: NUL is refused
+  const auto extension = table_extension(path);
+  if (extension == Extension::csv) return {delimiter_of(content), CSV_QUOTE};
+  if (extension == Extension::tsv) return {CSV_TAB, '\0'};  // no quotes: NUL is refused
   throw InputError(
       fmt::format("{}: unknown table format, expected a .tsv or .csv file", path.string()));
 }
@@ -134,11 +151,6 @@ struct Columns {
   std::size_t count, text, label;
 };
 
-std::string lower_case(std::string text) {
-  for (auto& c : text) c = 'A' <= c && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return text;
-}
-
 /// Returns the index of the column. `key`: key of a recipe that sets the name.
 std::size_t find_column(Fields header, std::string name, const char* key) {
   const auto wanted = name;
@@ -216,7 +228,7 @@ class Collector {
 }  // namespace
 
 bool has_table_extension(const fs::path& path) {
-  return path.extension() == ".csv" || path.extension() == ".tsv";
+  return table_extension(path).has_value();
 }
 
 LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& columns,

@@ -159,6 +159,26 @@ class Bytes(DataTest):
         self.refuses_with(["eval", run, table], f"{table}:2", "0xE9")
 
 
+class Tables(DataTest):
+    def test_are_recognized_by_an_extension_in_any_case(self):
+        table = self.write("upper.CSV", "text,label\nab,x\nba,y\nabba,x\n")
+        self.refuses_with(["train", "--text", table, "--print-config"], table, "--task labelled-lines")
+        run = self.folder / "upper"
+        self.succeeds("train", "--task", "labelled-lines", "--text", table, "--out", run, *TINY)
+        self.assertEqual(self.measure(run, table)["val_targets"], 3)
+
+    def test_are_no_texts_unless_the_training_text_is_one(self):
+        run = self.folder / "of-texts"
+        self.refuses_with(["train", "--text", self.text, "--val-text", self.table, "--out", run, *TINY], self.table,
+                          "labelled-lines")
+        self.succeeds("train", "--text", self.text, "--out", run, *TINY)
+        self.refuses_with(["eval", run, self.table], self.table, "labelled-lines")
+        rows = self.write("rows.csv", "text,label\n" + "ab,x\n" * 40)
+        run = self.folder / "of-rows"
+        self.succeeds("train", "--task", "text", "--text", rows, "--out", run, *TINY)
+        self.assertEqual(self.measure(run, rows)["val_targets"], len(rows.read_text()) - 1)
+
+
 class SeveralFiles(DataTest):
     @classmethod
     def setUpClass(cls):

@@ -47,7 +47,8 @@ read_labelled_lines(const std::filesystem::path& path, const LabelledColumns& co
                     int64_t max_bytes = std::numeric_limits<int64_t>::max(),
                     TextEncoding encoding = TextEncoding::utf8);
 
-/// True if the extension of the file is one that `read_labelled_lines` reads.
+/// True if the extension of the file, in lower or upper case, is one that `read_labelled_lines`
+/// reads.
 ATTEND_API bool has_table_extension(const std::filesystem::path& path);
 
 }  // namespace attend::train

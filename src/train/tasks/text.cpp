@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
 #include "attend/io/vocabulary.h"
+#include "attend/train/read_labelled_lines.h"
 #include "io/files.h"
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
@@ -8,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <tuple>
 
 namespace attend::train {
@@ -35,6 +37,17 @@ Texts read_texts(const std::vector<std::string>& paths, const DataConfig& data) 
     texts.ends.emplace_back(path, texts.all.size());
   }
   return texts;
+}
+
+/// Throws InputError if one of the files is a table, unless the training text is one too.
+void check_are_texts(const std::vector<std::string>& paths, const Recipe& recipe) {
+  if (std::ranges::any_of(recipe.text, has_table_extension)) return;
+  const auto table = std::ranges::find_if(paths, has_table_extension);
+  if (table == paths.end()) return;
+  throw InputError(
+      fmt::format("{}: found a table, expected a text as in training; a table is the data of "
+                  "`task = labelled-lines`; rename the file to read it as a text",
+                  *table));
 }
 
 /// Returns the first complete, non-empty line after the first newline of a text. Skips the part
@@ -179,6 +192,7 @@ class TextTask : public Task {
     const auto& val_text = recipe.data.val_text;
     const bool has_file = !val_text.empty();
     if (has_file) {
+      check_are_texts(val_text, recipe);
       const auto validation = read_texts(val_text, recipe.data);
       checksum_ += "-" + checksum_text(crc32c(validation.all));
       validation_ = encode_texts(*tokenizer_, validation, is_new);
@@ -216,6 +230,7 @@ class TextTask : public Task {
 std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Recipe& recipe,
                                    const Tokenizer& tokenizer, const std::vector<std::string>&,
                                    int64_t size) {
+  check_are_texts({path.string()}, recipe);
   const auto tokens =
       encode_texts(tokenizer, read_texts({path.string()}, recipe.data), /*can_change=*/true);
   return with_source(path.string(),
