@@ -5,6 +5,7 @@
 #include "commands.h"
 #include "evaluation_text.h"
 #include "io/parse_json.h"
+#include "no_effect.h"
 #include "number_option.h"
 #include "overrides.h"
 #include "run_option.h"
@@ -12,9 +13,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <memory>
+#include <tuple>
 
 namespace attend::app {
 namespace {
@@ -22,19 +25,42 @@ namespace {
 struct EvalArguments {
   RunOption run;
   std::string file;
+  std::string text_column;   ///< empty = that of the run
+  std::string label_column;  ///< empty = that of the run
   int64_t max_text_bytes = train::DataConfig{}.max_text_bytes;
   bool json = false;
 };
 
+/// Returns the recipe of the run with the columns of the command line. Throws InputError if they
+/// have no effect.
+train::Recipe with_columns(const EvalArguments& arguments, train::Recipe recipe) {
+  const auto& keys = train::find_task(recipe.task).data_keys;
+  const bool reads_table = std::ranges::find(keys, "text_column") != keys.end();
+  for (const auto& [flag, name, target] :
+       {std::tuple("--text-column", &arguments.text_column, &recipe.data.text_column),
+        std::tuple("--label-column", &arguments.label_column, &recipe.data.label_column)}) {
+    if (name->empty()) continue;
+    if (arguments.file.empty()) refuse_without_effect(flag, "without FILE", "pass a table");
+    if (!reads_table) {
+      refuse_without_effect(
+          flag, fmt::format("with the task '{}' of the run, which reads no table", recipe.task));
+    }
+    *target = *name;
+  }
+  return recipe;
+}
+
 std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
                                              const train::Run& run) {
   const Activity activity(kPreparingData);
+  const auto recipe = with_columns(arguments, run.recipe);
   if (arguments.file.empty()) {
+    train::check_texts_exist(arguments.run.directory(), run.recipe);
     return run.make_task()->validation_batches(train::kEvalBatchSize);
   }
   const auto& task = train::find_task(run.recipe.task);
   if (task.reads_file()) {
-    return task.batches_of_file(arguments.file, run.recipe, *run.tokenizer, run.classes,
+    return task.batches_of_file(arguments.file, recipe, *run.tokenizer, run.classes,
                                 train::kEvalBatchSize);
   }
   throw InputError(
@@ -137,6 +163,15 @@ void add_eval_command(CLI::App& app) {
           "file", arguments->file,
           "text or table to evaluate on; the whole file is used [the run's validation data]")
       ->type_name("FILE");
+  const auto add_column = [&](const char* flag, std::string& target, const char* help) {
+    command->add_option(flag, target, help)->type_name("NAME")->check([](const std::string& name) {
+      return name.empty() ? "must not be empty" : "";
+    });
+  };
+  add_column("--text-column", arguments->text_column,
+             "column of the texts if FILE is a table [that of the run]");
+  add_column("--label-column", arguments->label_column,
+             "column of the labels if FILE is a table [that of the run]");
   add_number(*command, "--max-text-bytes", arguments->max_text_bytes, kPositive,
              "maximum size of each file of texts", "BYTES");
   arguments->run.add_device_to(*command);

@@ -49,6 +49,8 @@ class Eval(TextRunTest):
                                      ("empty.txt", "", "empty.txt: the file is empty")):
             self.refuses(["eval", self.run_directory, self.write(name, text)], expected)
         self.refuses(["eval", self.run_directory, self.folder / "none.txt"], "no such file")
+        self.refuses(["eval", self.run_directory, self.folder / "one.txt", "--label-column", "x"], "--label-column",
+                     "'text'")
         senses = self.folder / "senses"
         attend("train", "--out", senses, "--max-steps", 1, "--num-layers", 0)
         self.refuses(["eval", senses, self.folder / "text.txt"], "senses", "reads no file")

@@ -174,6 +174,17 @@ class Eval(Classifier):
             for key, expected in (("precision", precision), ("recall", recall), ("f1", f1), ("support", 6)):
                 self.assertAlmostEqual(each[key], expected, msg=f"{key} of {name}")
 
+    def test_a_table_may_have_other_columns(self):
+        table = self.write("columns.csv", "sentence;class\nab gh;second\n")
+        expect_names(self, self.refuses(["eval", self.run_directory, table]), table, "sentence", "class", "--text-column")
+        columns = ["--text-column", "sentence", "--label-column", "class"]
+        report = json.loads(self.succeeds("eval", self.run_directory, table, *columns, "--json").stdout)
+        self.assertEqual(report["val_targets"], 1)
+        self.assertNotIn("text_column", report["overrides"])
+        for flag in ("--text-column", "--label-column"):
+            self.refuses(["eval", self.run_directory, flag, "x"], flag, "FILE")
+            self.refuses(["eval", self.run_directory, table, flag, ""], flag)
+
     def test_counts_truncated_texts(self):
         report = json.loads(self.succeeds("eval", self.run_directory, self.table, "--json").stdout)
         long = sum(len(text) > 5 for text, _ in ROWS)
