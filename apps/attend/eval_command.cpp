@@ -9,6 +9,7 @@
 #include "number_option.h"
 #include "overrides.h"
 #include "run_option.h"
+#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

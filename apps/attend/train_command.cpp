@@ -16,6 +16,7 @@
 #include "task_cache.h"
 #include "terminal.h"
 #include "train/run_files.h"
+#include "train/run_record.h"
 #include "train_run.h"
 
 #include <fmt/format.h>
@@ -129,6 +130,7 @@ class Recipes {
     const auto set = [this, run](train::Recipe& recipe) {
       train::check_recipe(recipe);
       expand_patterns(recipe);
+      if (!arguments_.resume.empty()) train::check_texts_exist(run, recipe);
       const Activity activity(kPreparingData);
       const auto task = tasks_(recipe, run.empty() ? nullptr : load_tokenizer(run));
       recipe.training.max_steps = steps_of(arguments_.epochs, recipe, *task);

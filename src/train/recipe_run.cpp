@@ -96,8 +96,10 @@ RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& 
   in_rank_0(*options.processes, [&] {
     RunDirectory::open(directory);  // throws if the directory is not a run
     check_values(directory, fixed_values(recipe));
+    check_texts_exist(directory, recipe);
   });
   const auto setup = make_training_setup(recipe, load_tokenizer(directory), options.task_maker);
+  check_data(directory, recipe, setup.task->data_checksum());
   return {
       recipe, setup,
       TrainingRun::open(directory, run_content(recipe, *setup.task), objective_of(recipe, setup),

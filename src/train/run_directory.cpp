@@ -133,7 +133,7 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
 
 std::unique_ptr<Task> Run::make_task() const {
   auto task = train::make_task(recipe, tokenizer);
-  const auto& data = recipe.text.empty() ? recipe.task : paths_text(recipe.text);
+  const auto data = recipe.text.empty() ? recipe.task : paths_text(recipe.text);
   if (task->tokenizer().files() != tokenizer->files()) {
     throw InputError(
         fmt::format("the vocabulary of '{}' ({} tokens) differs from the vocabulary of the run ({} "
@@ -150,7 +150,8 @@ std::unique_ptr<Task> Run::make_task() const {
     throw InputError(
         fmt::format("{}: changed since training (checksum {}, expected {}), so the split of "
                     "this data into training and validation data is unknown",
-                    data, task->data_checksum(), data_checksum));
+                    changed_data(recipe, data_checksum, task->data_checksum()),
+                    task->data_checksum(), data_checksum));
   }
   return task;
 }

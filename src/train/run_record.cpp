@@ -101,9 +101,9 @@ void check_checksum(const std::filesystem::path& path, const std::string& expect
                     const std::string& advice) {
   const auto found = checksum_of_file(path);
   if (found == expected) return;
-  throw InputError(
-      fmt::format("{}: changed, damaged, or of another run: checksum {}, expected {} as in {}; {}",
-                  path.string(), found, expected, RunFiles::data, advice));
+  throw InputError(fmt::format(
+      "{}: changed, damaged, or of another run: checksum {}, expected {} as in {}; {}",
+      path.string(), found, expected.empty() ? "none" : expected, RunFiles::data, advice));
 }
 
 /// Adds a line to `differences` if `run` and `now` differ. `what`: name of the compared value.
@@ -117,6 +117,12 @@ void compare(const std::string& what, const std::string& run, const std::string&
 std::string find(const std::map<std::string, std::string>& values, const std::string& key) {
   const auto found = values.find(key);
   return found == values.end() ? std::string() : found->second;
+}
+
+/// Returns the checksums of `Recipe::text` and `DataConfig::val_text` in a checksum of the data.
+std::pair<std::string, std::string> parts_of(const std::string& data_checksum) {
+  const auto end = std::min(data_checksum.find('-'), data_checksum.size());
+  return {data_checksum.substr(0, end), data_checksum.substr(end)};
 }
 
 }  // namespace
@@ -165,6 +171,43 @@ void check_values(const std::filesystem::path& directory,
   const auto record = read_record(directory / RunFiles::data);
   throw_if_different(directory, differences_of(record.fixed, fixed));
   check_files(directory, record);
+}
+
+std::string changed_data(const Recipe& recipe, const std::string& run, const std::string& now) {
+  if (recipe.text.empty()) return recipe.task;
+  const auto [run_text, run_val_text] = parts_of(run);
+  const auto [text, val_text] = parts_of(now);
+  std::vector<std::string> changed;
+  if (text != run_text) changed.push_back("`text` " + paths_text(recipe.text));
+  if (val_text != run_val_text) {
+    const auto& paths = recipe.data.val_text;
+    changed.push_back("`val_text` " + (paths.empty() ? "(none)" : paths_text(paths)));
+  }
+  return fmt::format("{}", fmt::join(changed, " and "));
+}
+
+void check_data(const std::filesystem::path& directory, const Recipe& recipe,
+                const std::string& checksum) {
+  const auto expected = read_record(directory / RunFiles::data).data_checksum;
+  std::vector<std::string> differences;
+  compare(changed_data(recipe, expected, checksum) + ": checksum of the data", expected, checksum,
+          differences);
+  throw_if_different(directory, differences);
+}
+
+void check_texts_exist(const std::filesystem::path& directory, const Recipe& recipe) {
+  for (const auto& field : recipe_fields()) {
+    if (!field.is_paths()) continue;
+    const auto paths = std::get<std::vector<std::string>>(field_value(field, recipe));
+    for (const auto& path : paths) {
+      std::error_code error;
+      if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found)
+        continue;
+      throw InputError(
+          fmt::format("{}: no such file; if it was moved, resume the run in {} with `{} = FILE`",
+                      path, directory.string(), field.key));
+    }
+  }
 }
 
 void throw_if_different(const std::filesystem::path& directory,

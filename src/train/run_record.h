@@ -128,6 +128,20 @@ ATTEND_API void throw_if_different(const std::filesystem::path& directory,
 ATTEND_API void check_values(const std::filesystem::path& directory,
                              const std::map<std::string, std::string>& fixed);
 
+/// Returns the data whose part of the checksum differs between a run (`run`) and now: the keys
+/// `text` and `val_text` in backquotes, with their paths in `recipe`; the task if it reads no file.
+ATTEND_API std::string changed_data(const Recipe& recipe, const std::string& run,
+                                    const std::string& now);
+
+/// Throws InputError if `checksum`, that of the data of `recipe`, differs from the checksum of the
+/// data with which the run in `directory` was created. The message names the files.
+ATTEND_API void check_data(const std::filesystem::path& directory, const Recipe& recipe,
+                           const std::string& checksum);
+
+/// Throws InputError if a file of texts in `recipe`, the recipe of the run in `directory`, does not
+/// exist. The message says how to continue the run with a file that was moved.
+ATTEND_API void check_texts_exist(const std::filesystem::path& directory, const Recipe& recipe);
+
 /// Returns the keys whose values differ, in alphabetical order. A value that one of them does not
 /// have is compared as an empty string.
 ATTEND_API std::vector<std::string> differing_keys(const std::map<std::string, std::string>& one,

@@ -43,7 +43,10 @@ class ValidationFile(DataTest):
         validation = self.write("changed.txt", "abcd efgh\n" * 5)
         self.succeeds("train", "--text", self.text, "--val-text", validation, "--out", run, *TINY)
         self.write("changed.txt", "abcd hgfe\n" * 5)
-        self.refuses_with(["train", "--resume", run, "--max-steps", 3], "checksum")
+        message = self.refuses(["train", "--resume", run, "--max-steps", 3], "checksum")
+        expect_names(self, message, f"--val-text {validation}")
+        self.assertNotIn(str(self.text), message)
+        self.refuses_with(["eval", run], validation, "checksum")
 
     def test_of_labelled_lines(self):
         run = self.folder / "lines"

@@ -12,6 +12,7 @@ import tempfile
 import unittest
 
 from attend_command import ATTEND, CommandTest, attend, command, expect_names
+from small_runs import as_in_a_terminal, kill, wait_for, write_with_checksum
 
 TINY = ["--max-steps", 2, "--warmup-steps", 0, "--num-layers", 0, "--embed-dim", 8]
 
@@ -143,6 +144,14 @@ class Files(MessageTest):
             message = self.refuses_with(["eval", run], run / name, "line")
             self.assertNotRegex(message, "json.exception|parsing|parse error")
             (run / name).write_bytes(whole)
+
+    def test_a_missing_checksum(self):
+        run = self.folder / "without-checksum"
+        self.succeeds("train", "--out", run, *TINY)
+        record = json.loads((run / "data.json").read_text())
+        del record["files"]["recipe.toml"]
+        write_with_checksum(run / "data.json", record)
+        self.refuses_with(["eval", run], run / "recipe.toml", "none", "data.json")
 
     def test_a_path_with_nul(self):
         recipe = self.write("nul.toml", 'task = "text"\ntext = "/etc/passwd\\u0000.txt"\n')

@@ -8,7 +8,7 @@ import re
 import shutil
 import unittest
 
-from attend_command import attend
+from attend_command import attend, expect_names
 from small_runs import RunsTest, files_of, kill, last_step, start, wait_for
 
 
@@ -38,9 +38,13 @@ class Resuming(RunsTest):
         self.text.write_text("Füchse fressen Früchte!\n" * 100, encoding="utf-8")
         self.refuses(["--max-steps", 20], str(self.text), "'!'")
         self.text.write_text("Früchte fressen Füchse.\n" * 100, encoding="utf-8")
-        self.refuses(["--max-steps", 20], "checksum of the data")
+        self.refuses(["--max-steps", 20], "checksum of the data", f"--text {self.text}")
         self.text.unlink()
-        self.refuses(["--max-steps", 20], f"{self.text}: no such file")
+        for arguments in (["--max-steps", 20], ["--epochs", 9]):
+            self.refuses(arguments, f"{self.text}: no such file", str(self.run_directory), "--text FILE")
+        result = attend("eval", self.run_directory)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        expect_names(self, result.stderr, self.text, self.run_directory, "--text FILE")
 
     def test_the_text_may_have_moved(self):
         moved = self.text.rename(self.folder / "moved.txt")
