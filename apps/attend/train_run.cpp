@@ -130,7 +130,12 @@ class Training {
       fmt::print("{}", report_line(note.name, note.text));
     }
     if (run_.initial_weights()) print_initial_weights(*run_.initial_weights());
-    if (step > 0) fmt::print("{}", report_line("resumed", fmt::format("from step {}", step)));
+    if (run_.is_resumed()) {
+      const bool saved = !run_.directory().checkpoints().latest().empty();
+      fmt::print("{}",
+                 report_line("resumed", fmt::format("from step {}{}", step,
+                                                    saved ? "" : ": no checkpoint was saved")));
+    }
     std::fflush(stdout);
   }
 

@@ -91,6 +91,7 @@ TrainingRun TrainingRun::open(const std::filesystem::path& directory, const RunC
   TrainingRun run(
       directory_in_rank_0(processes, [&] { return RunDirectory::resume(directory, content); }),
       std::move(objective), config, options);
+  run.is_resumed_ = true;
   in_rank_0(processes, [&] {
     run.restore_checkpoint();
     if (!run.is_finished()) run.directory().save_recipe(content.recipe);

@@ -53,6 +53,18 @@ class Resuming(RunsTest):
                       (self.run_directory / "recipe.toml").read_text().replace('"', "'"))
         self.train("--resume", self.run_directory, "--max-steps", 14)
 
+    def test_the_header_names_the_step_even_without_a_checkpoint(self):
+        def header():
+            printed = self.train("--resume", self.run_directory, "--max-steps", 12).stdout
+            return [line for line in printed.splitlines() if line.startswith("resumed ")]
+
+        self.assertEqual(header(), ["resumed     from step 10"])
+        shutil.rmtree(self.run_directory / "checkpoint")
+        for name in ("summary.json", "model.safetensors"):
+            (self.run_directory / name).unlink()
+        (line,) = header()
+        expect_names(self, line, "step 0", "checkpoint")
+
     def test_the_report_shows_the_initial_embeddings_only_if_they_are_known(self):
         for steps, known in ((2, True), (4, False)):
             run = self.folder / "senses"

@@ -118,6 +118,8 @@ class ATTEND_API RecipeRun {
   const RunDirectory& directory() const { return run_.directory(); }
   /// The device of the model.
   torch::Device device() const { return run_.device(); }
+  /// See `TrainingRun::is_resumed`.
+  bool is_resumed() const { return run_.is_resumed(); }
   /// See `TrainingRun::resumed_state`.
   const TrainerState& resumed_state() const { return run_.resumed_state(); }
   /// See `TrainingRun::damaged`.

@@ -102,6 +102,8 @@ class ATTEND_API TrainingRun {
   const TrainingConfig& config() const { return config_; }
   /// The device of the module.
   torch::Device device() const { return device_; }
+  /// True if the run existed, also if it had no checkpoint from which training continues.
+  bool is_resumed() const { return is_resumed_; }
   /// The state from which training continues; step 0 for a new run.
   const TrainerState& resumed_state() const { return resumed_state_; }
   /// Messages about damaged checkpoints that were skipped.
@@ -143,6 +145,7 @@ class ATTEND_API TrainingRun {
   std::unique_ptr<Trainer> trainer_;
   TrainerState resumed_state_;
   std::vector<std::string> damaged_;
+  bool is_resumed_ = false;
   bool is_finished_ = false;
 };
 
