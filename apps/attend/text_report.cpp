@@ -2,6 +2,7 @@
 
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/attention_recorder.h"
+#include "error_message.h"
 #include "heat_color.h"
 #include "io/utf8.h"
 #include "train/samples.h"
@@ -46,7 +47,7 @@ std::vector<LastTokenAttention> last_token_attention(train::Model& any_model,
 std::string attention_text(const std::vector<LastTokenAttention>& attention, bool colors) {
   std::string text;
   for (const auto& [probe, prediction, tokens, weights] : attention) {
-    text += fmt::format("  {} -> {}\n", probe, prediction);
+    text += fmt::format("  {} -> {}\n", printable(probe), prediction);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto number = fmt::format("{:.2f}", weights[i]);
       const auto bar = std::string(static_cast<std::size_t>(weights[i] * kBarWidth + 0.5), '#');
@@ -64,10 +65,11 @@ std::string sample_text(train::Model& model, const train::Task& task, int64_t se
     const auto& [input, output, expected, input_tokens, output_tokens] = sample;
     // A truncated text of bytes may begin or end inside of a character.
     if (expected.empty()) {
-      text += replace_invalid_utf8(input + output) + "\n";
+      text += without_control_codes(replace_invalid_utf8(input + output)) + "\n";
     } else {
-      text += fmt::format("  {} -> {}  ({})\n", replace_invalid_utf8(input), output,
-                          output == expected ? "correct" : fmt::format("expected {}", expected));
+      text += fmt::format(
+          "  {} -> {}  ({})\n", printable(replace_invalid_utf8(input)), printable(output),
+          output == expected ? "correct" : fmt::format("expected {}", printable(expected)));
     }
   }
   return text.empty() ? "" : "Samples from the validation set:\n" + text;
@@ -103,7 +105,7 @@ std::string nearest_neighbors(train::Model& model, const train::Task& task) {
     auto similarity = embeddings.mv(embeddings[id]);  // (V)
     similarity[id] = -2.0;  // less than any cosine: excludes the word itself
     const auto [values, ids] = similarity.topk(kNeighbors);
-    text += fmt::format("  {:<8}", word);
+    text += fmt::format("  {:<8}", printable(word));
     for (int64_t i = 0; i < kNeighbors; ++i) {
       text += fmt::format("  {} {:.2f}", tokenizer.token(ids[i].item<int64_t>()),
                           values[i].item<double>());

@@ -168,6 +168,18 @@ class ControlCodes(MessageTest):
             message = self.refuses_with(arguments, r"\x1b")
             self.assertNotRegex(message, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
 
+    def test_samples_are_escaped(self):
+        rows = "".join(f"{number}{self.ESCAPE}\t{label}\x1b[2J\n" for number in range(9) for label in "xy")
+        table = self.write("escape.tsv", "text\tlabel\n" + rows)
+        text = self.write("escape.txt", f"line {self.ESCAPE}\n" * 99)
+        for arguments in (["--task", "labelled-lines", "--text", table], ["--text", text]):
+            run = self.folder / f"escape-{len(arguments)}"
+            printed = self.succeeds("train", *arguments, "--out", run, "--max-steps", 2, "--embed-dim", 16,
+                                    "--num-layers", 1).stdout
+            for shown in (printed, (run / "report.txt").read_text()):
+                self.assertIn(r"\x1b", shown)
+                self.assertNotRegex(shown, "[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+
     def test_a_path_that_is_not_utf8(self):
         name = os.fsencode(self.folder) + b"/caf\xe9"
         text = pathlib.Path(os.fsdecode(name + b".txt"))
