@@ -70,11 +70,13 @@ bool is_word_character(char c) {
 }
 
 /// True if `message` contains `key` as a word. A key with its table, such as model.num_layers,
-/// does not count: it is about a recipe file.
+/// does not count: it is about a recipe file. Nor does a key with its value, such as num_layers=2:
+/// it is the name of a run of a sweep, or was typed.
 bool names_key(const std::string& message, const std::string& key) {
   for (auto at = message.find(key); at != std::string::npos; at = message.find(key, at + 1)) {
     const auto end = at + key.size();
-    const bool ends = end == message.size() || !is_word_character(message[end]) ||
+    const bool ends = end == message.size() ||
+                      (!is_word_character(message[end]) && message[end] != '=') ||
                       (message[end] == '.' && end + 1 == message.size());
     if ((at == 0 || !is_word_character(message[at - 1])) && ends) return true;
   }
@@ -106,14 +108,17 @@ std::string with_flags(const std::string& message, const CLI::App* train, const 
   return text + message.substr(rest);
 }
 
-/// Returns " (flag --max-steps)" for a message with the key max_steps; empty if the message has no
-/// key of a recipe that is a flag of `command`. Keys that are also English words, such as length,
+/// Returns " (flag --max-steps)" for a message with the key max_steps, or " (flag --epochs)" if
+/// --epochs was given instead; empty if the message has no key of a recipe that is a flag of
+/// `command`. Keys that are also English words, such as length,
 /// count only if their flag was given and the message has no other flag.
 std::string flags_in(const std::string& message, const CLI::App& command) {
   std::vector<std::string> flags;
+  const auto* epochs = command.get_option_no_throw("--epochs");
+  const bool has_epochs = epochs != nullptr && epochs->count() > 0;
   for (const auto& field : train::recipe_fields()) {
     const std::string key = field.key;
-    const auto flag = flag_of(key);
+    const std::string flag = key == "max_steps" && has_epochs ? "--epochs" : flag_of(key);
     const auto* option = command.get_option_no_throw(flag);
     if (option == nullptr || message.find(flag) != std::string::npos) continue;
     const bool is_clear = key.find('_') != std::string::npos ||

@@ -75,8 +75,8 @@ SubwordTokenizer SubwordTokenizer::train(std::string_view text, int64_t size) {
   std::string reason;
   if (!load_sentencepiece().train(text.data(), text.size(), clamp_vocab_size(text, size),
                                   append_to(model), append_to(reason))) {
-    throw InputError(
-        fmt::format("cannot train a vocabulary of {} subwords: {}", size, explain(reason)));
+    throw InputError(fmt::format("`vocab_size`: cannot train a vocabulary of {} subwords: {}", size,
+                                 explain(reason)));
   }
   return SubwordTokenizer(std::move(model));
 }

@@ -122,8 +122,9 @@ class Subwords(RunsTest):
 
     def test_impossible_vocabulary_sizes(self):
         for size, expected in ((200, "expected at least"), (100000, "expected at most")):
-            self.fails(2, ["--text", self.text, "--out", self.folder / "run", "--tokenizer", "subword",
-                           "--vocab-size", size], f"{size} subwords", expected)
+            result = self.fails(2, ["--text", self.text, "--out", self.folder / "run", "--tokenizer", "subword",
+                                    "--vocab-size", size], f"{size} subwords", expected, "--vocab-size")
+            self.assertNotIn("--text", result.stderr)
 
     @unittest.skipUnless(torch, "needs torch for Python")
     def test_an_export_contains_the_same_files(self):

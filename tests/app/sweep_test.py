@@ -99,7 +99,9 @@ class Epochs(RecipeTest):
         self.assertRegex(printed, r"(?m)^epochs +2 = 14 steps$")
         self.assertIn("\nmax_steps = 14\n", (run / "recipe.toml").read_text())
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 14)
-        expect_names(self, self.refuses(["train", "--resume", run, "--epochs", 2]), "14", "max_steps")
+        message = self.refuses(["train", "--resume", run, "--epochs", 2])
+        expect_names(self, message, "14", "max_steps", "--epochs")
+        self.assertNotIn("--max-steps", message)
         self.succeeds("train", "--resume", run, "--epochs", 3)
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 21)
 
@@ -313,6 +315,15 @@ class Sweep(RunsTest):
         self.assertEqual(result.returncode, 2, result.stderr)
         expect_names(self, result.stderr, "--sweep lr=1e-3", "seed", 9)
         self.assertFalse((self.out / "lr=0.003").exists())
+
+    def test_only_the_flags_of_values_that_differ_are_named(self):
+        self.train(*self.sweep("num_layers=0"))
+        steps = self.SHORT.index("--max-steps") + 1
+        result = attend("train", *self.SHORT[:steps], 6, *self.SHORT[steps + 1:], "--sweep", "num_layers=0", "--out",
+                        self.out)
+        self.assertEqual(result.returncode, 2, result.stderr)
+        expect_names(self, result.stderr, "--max-steps", "'4'", "'6'")
+        self.assertNotIn("--num-layers", result.stderr)
 
 
 if __name__ == "__main__":
