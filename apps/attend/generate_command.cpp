@@ -113,6 +113,12 @@ class TextGenerator {
         throw InputError(
             "the prompt is empty and the model cannot begin with a line break: expected at "
             "least one token");
+      const auto longest = run_.recipe.max_seq_len();
+      if (!continues() && std::ssize(tokens) > longest) {
+        throw InputError(
+            fmt::format("the prompt has {} tokens, expected at most {} (max_seq_len of the model)",
+                        tokens.size(), longest));
+      }
       return tokens;
     });
   }

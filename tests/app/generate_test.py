@@ -259,6 +259,7 @@ class OtherModels(CommandTest):
         self.assertLessEqual(sample["tokens"], 4)
         self.assertEqual(self.succeeds("generate", run, *prompt).stdout, sample["text"] + "\n")
         self.refuses(["generate", run, "--prompt", "the unicorn"], "--prompt", "unicorn")
+        expect_names(self, self.refuses(["generate", run, "--prompt", "the cat " * 60]), "--prompt", 120, 16)
 
     def test_ends_before_the_last_token_of_the_answer(self):
         run = self.trained("copy")
