@@ -139,7 +139,8 @@ void run_predict(const PredictArguments& arguments) {
 /// Adds the arguments TEXT. CLI11 would parse a text such as [()] as a list and remove its
 /// brackets. Therefore the texts are collected by a validator, which CLI11 calls with the unchanged
 /// argument. CLI11 also validates the parsed lists, after it has called the callback of the
-/// argument `run`.
+/// argument `run`. With an unlimited number of expected texts, arguments after "--" are texts also
+/// if other texts precede them.
 CLI::Option* add_texts(CLI::App& command, std::vector<std::string>& texts) {
   const auto* run = command.get_option("run");
   command.validate_positionals();
@@ -147,7 +148,7 @@ CLI::Option* add_texts(CLI::App& command, std::vector<std::string>& texts) {
       .add_option("text", CLI::callback_t([](const auto&) { return true; }),
                   "texts to classify [lines of standard input]")
       ->type_name("TEXT")
-      ->expected(1, -1)
+      ->expected(CLI::detail::expected_max_vector_size, -1)
       ->allow_extra_args()
       ->take_all()
       ->check([run, &texts](const std::string& text) {

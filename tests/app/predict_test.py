@@ -67,6 +67,11 @@ class Predict(Classifier):
             self.assertEqual(self.predict(given=lines.removesuffix(ending)), expected)
         self.assertEqual(self.predict(given=""), [])
 
+    def test_arguments_after_two_hyphens_are_texts(self):
+        output = self.succeeds("predict", self.run_directory, "ab", "--json", "--", "cd", "ef").stdout
+        self.assertEqual([json.loads(line)["text"] for line in output.splitlines()], ["ab", "cd", "ef"])
+        self.refuses(["predict", self.run_directory, "--top", 2, "--", "--json"], "'--json'", "'-'")
+
     def test_each_line_of_a_pipe_is_answered_before_the_next(self):
         process = subprocess.Popen([ATTEND, "predict", self.run_directory], stdin=subprocess.PIPE,
                                    stdout=subprocess.PIPE, text=True)
