@@ -168,13 +168,18 @@ void add_checkpoint_step(int64_t step, InspectReport& report) {
   report.json["checkpoint_step"] = step;
 }
 
-/// Adds the best evaluation of a checkpoint.
-void add_best(const train::TrainerState& state, InspectReport& report) {
-  if (!state.best) return;
+void add_best(double val_loss, int64_t step, InspectReport& report) {
+  report.header += report_line("val loss", fmt::format("{:.4f} (best, step {})", val_loss, step));
+  report.json["best_step"] = step;
+  report.json["val_loss"] = val_loss;
+}
+
+/// Adds the number of steps and the best loss of an unfinished run, as in `attend runs`.
+void add_progress(const RunOverview& run, InspectReport& report) {
   report.header += report_line(
-      "val loss", fmt::format("{:.4f} (best, step {})", state.best->loss, state.best_step));
-  report.json["best_step"] = state.best_step;
-  report.json["val_loss"] = state.best->loss;
+      "trained", fmt::format("{} of {} steps", run.steps, run.recipe.training.max_steps));
+  report.json["steps"] = run.steps;
+  if (run.val_loss) add_best(*run.val_loss, run.best_step.value(), report);
 }
 
 void add_model(const fs::path& directory, train::Weights weights, InspectReport& report) {
@@ -236,13 +241,13 @@ InspectReport inspect_run(const fs::path& directory) {
   } else {
     add_config(run.recipe(), report);
   }
-  if (finished) add_summary(summary, run.file(train::RunFiles::summary), report);
+  if (finished)
+    add_summary(summary, run.file(train::RunFiles::summary), report);
+  else
+    add_progress(read_overview(directory, directory), report);
   const auto checkpoints = run.checkpoints();
-  if (const auto folder = checkpoints.latest(); !folder.empty()) {
-    const auto state = checkpoints.read_state(folder);
-    add_checkpoint_step(state.step, report);
-    if (!finished) add_best(state, report);
-  }
+  if (const auto folder = checkpoints.latest(); !folder.empty())
+    add_checkpoint_step(checkpoints.read_state(folder).step, report);
   add_losses(run.file(train::RunFiles::metrics), report);
   const auto weights = finished ? train::Weights::best : available_weights(run);
   report.has_tensors = weights.has_value();
@@ -263,7 +268,7 @@ InspectReport inspect_checkpoint(const fs::path& folder) {
   report.header += report_line("run_id", printable(run_id));
   report.json[train::kRunId] = run_id;
   add_checkpoint_step(state.step, report);
-  add_best(state, report);
+  if (state.best) add_best(state.best->loss, state.best_step, report);
   report.tensors = tensors_of(read_safetensors_header(folder / train::RunFiles::model));
   return report;
 }

@@ -89,7 +89,18 @@ void add_losses(const train::LossCurves& curves, RunOverview& run) {
   if (!curves.train.empty()) run.train_loss = curves.train.back().loss;
   const auto best = std::min_element(curves.val.begin(), curves.val.end(),
                                      [](const auto& a, const auto& b) { return a.loss < b.loss; });
-  if (best != curves.val.end()) run.val_loss = best->loss;
+  if (best == curves.val.end()) return;
+  run.val_loss = best->loss;
+  run.best_step = best->step;
+}
+
+/// Adds what a checkpoint contains and metrics.jsonl does not, such as the steps after the last
+/// progress report.
+void add_state(const train::TrainerState& state, RunOverview& run) {
+  run.steps = std::max(run.steps, state.step);
+  if (run.val_loss || !state.best) return;
+  run.val_loss = state.best->loss;
+  run.best_step = state.best_step;
 }
 
 void read_files(RunOverview& run) {
@@ -110,6 +121,7 @@ void read_files(RunOverview& run) {
     add_summary(summary, run);
   } else {
     add_losses(train::read_loss_curves(directory.file(train::RunFiles::metrics)), run);
+    if (const auto state = directory.checkpoints().latest_state()) add_state(*state, run);
   }
 }
 
@@ -117,11 +129,11 @@ void read_files(RunOverview& run) {
 
 ordered_json summary_of(const train::RunDirectory& run) {
   auto summary = train::read_summary(run.path());
-  const auto checkpoints = run.checkpoints();
-  const auto latest = checkpoints.latest();
-  if (summary.is_null() || latest.empty()) return summary;
+  if (summary.is_null()) return summary;
+  const auto state = run.checkpoints().latest_state();
+  if (!state) return summary;
   const auto config = run.is_custom() ? run.custom_config().training : run.recipe().training;
-  return run.is_finished(checkpoints.read_state(latest), config) ? summary : ordered_json(nullptr);
+  return run.is_finished(*state, config) ? summary : ordered_json(nullptr);
 }
 
 std::optional<train::Weights> available_weights(const train::RunDirectory& run) {

@@ -40,6 +40,7 @@ struct RunOverview {
   int64_t steps = 0;                               ///< steps done
   std::optional<double> train_loss = {};           ///< of the last step
   std::optional<double> val_loss = {};             ///< best validation loss
+  std::optional<int64_t> best_step = {};           ///< step of `val_loss`; only if not finished
   std::optional<double> val_accuracy = {};         ///< of the best evaluation; only if finished
   std::optional<double> seconds = {};
   std::optional<double> tokens_per_second = {};  ///< only if finished
@@ -50,7 +51,7 @@ struct RunOverview {
 /// runs to which symbolic links point.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& directory);
 
-/// Reads the files of a run except weights and checkpoints. `parent`: the directory in which the
+/// Reads the files of a run, but no weights. `parent`: the directory in which the
 /// run was found. Does not throw for a damaged run.
 RunOverview read_overview(const std::filesystem::path& directory,
                           const std::filesystem::path& parent);

@@ -52,6 +52,17 @@ Json parse_manifest(const fs::path& folder, const std::string& text) {
   return with_source((folder / kManifest).string(), [&] { return parse_with_checksum(text); });
 }
 
+[[noreturn]] void throw_damaged(const fs::path& file) {
+  throw InputError(
+      fmt::format("{}: damaged: size or checksum differs from {}", file.string(), kManifest));
+}
+
+/// Returns the entry of a file in a manifest; null if there is none.
+Json entry_in(const Json& manifest, const char* name) {
+  const auto place = Json::json_pointer("/files") / name;
+  return manifest.contains(place) ? manifest[place] : Json(nullptr);
+}
+
 /// Throws InputError if a file's size or checksum differs from the manifest, or if the manifest is
 /// damaged. The message contains the name of the damaged file. Throws OtherRunError if the
 /// checkpoint belongs to another run.
@@ -62,11 +73,8 @@ void verify(const fs::path& folder, const std::string& run_id) {
   const auto found = manifest_of(folder, run_id);
   if (text == to_text_with_checksum(found)) return;
   for (const char* name : kFiles) {
-    const auto place = Json::json_pointer("/files") / name;
-    if (written.contains(place) && written[place] != found[place]) {
-      throw InputError(fmt::format("{}: damaged: size or checksum differs from {}",
-                                   (folder / name).string(), kManifest));
-    }
+    const auto entry = entry_in(written, name);
+    if (!entry.is_null() && entry != entry_in(found, name)) throw_damaged(folder / name);
   }
   throw InputError(fmt::format("{}: damaged", (folder / kManifest).string()));
 }
@@ -181,6 +189,16 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {
 fs::path CheckpointStore::latest() const {
   const auto folders = newest_first();
   return folders.empty() ? fs::path() : folders.front();
+}
+
+std::optional<TrainerState> CheckpointStore::latest_state() const {
+  const auto folder = latest();
+  if (folder.empty()) return std::nullopt;
+  const auto manifest = parse_manifest(folder, read_bytes(folder / kManifest));
+  check_run_id(folder, run_id_in(manifest), run_id_);
+  if (entry_in(manifest, kTrainerState) != entry_of(folder / kTrainerState))
+    throw_damaged(folder / kTrainerState);
+  return read_trainer_state(folder);
 }
 
 bool CheckpointStore::is_checkpoint(const fs::path& folder) {

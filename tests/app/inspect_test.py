@@ -130,6 +130,15 @@ class Runs(InspectTest):
         self.assertEqual(found["val_loss"], summary["val_loss"])
         expect_names(self, self.inspect(run), "step 5", f"{summary['val_loss']:.4f}")
 
+    def test_unfinished_run_shows_its_progress_before_the_first_checkpoint(self):
+        run = self.unfinished("progress", "recipe.toml", "data.json", "tokenizer.json", "metrics.jsonl")
+        (listed,) = json.loads(self.succeeds("runs", run, "--json").stdout)
+        found = self.inspect_json(run)
+        summary = json.loads((self.run_directory / "summary.json").read_text())
+        self.assertEqual((found["steps"], found["best_step"]), (5, summary["best_step"]))
+        self.assertEqual((found["steps"], found["val_loss"]), (listed["steps"], listed["val_loss"]))
+        expect_names(self, self.inspect(run), "5 of 5", f"{listed['val_loss']:.4f}", f"step {found['best_step']}")
+
     def test_checkpoint(self):
         folder = next((self.run_directory / "checkpoint").iterdir())
         found = self.inspect_json(folder)

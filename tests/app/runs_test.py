@@ -9,7 +9,7 @@ import shutil
 import unittest
 
 from attend_command import CommandTest, expect_names
-from small_runs import kill, start, wait_for, write_with_checksum
+from small_runs import checkpoints, kill, start, wait_for, write_with_checksum
 
 MODEL = ["--num-layers", 1, "--embed-dim", 16, "--num-heads", 2, "--eval-every", 2]
 TINY = [*MODEL, "--max-steps", 4]
@@ -100,7 +100,10 @@ class Runs(CommandTest):
         self.assertEqual(found["val_loss"], min(val_losses))
         self.assertEqual(found["parameters"], self.list(self.runs)["sorted"]["parameters"])
         (run / "metrics.jsonl").unlink()
+        found = self.list(run.parent)["unfinished"]
+        self.assertEqual((found["steps"], found["val_loss"]), (4, min(val_losses)), "those of the checkpoint")
         (run / "model.safetensors").unlink()
+        shutil.rmtree(run / "checkpoint")
         found = self.list(run.parent)["unfinished"]
         self.assertEqual((found["state"], found["steps"]), ("unfinished", 0))
         self.assertFalse({"val_loss", "parameters"} & set(found))
@@ -135,6 +138,17 @@ class Runs(CommandTest):
         text = self.succeeds("runs", directory, environment={"COLUMNS": "200"}).stdout
         for name in damages:
             expect_names(self, text, directory / "other" / name / name)
+
+    def test_the_weights_of_checkpoints_are_not_read(self):
+        run = self.copy("run")
+        latest = checkpoints(run)[-1]
+        for file in latest.glob("*.safetensors"):
+            file.write_bytes(b"damaged")
+        self.assertEqual(self.list(run)[str(run)]["state"], "finished")
+        (latest / "trainer_state.json").write_text("{}")
+        found = self.list(run)[str(run)]
+        self.assertEqual(found["state"], "damaged")
+        expect_names(self, found["error"], latest / "trainer_state.json")
 
     def test_symbolic_links(self):
         directory = self.folder / self._testMethodName

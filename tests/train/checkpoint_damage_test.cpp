@@ -3,6 +3,7 @@
 #include "io/files.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 
@@ -94,6 +95,17 @@ TEST_P(DamagedCheckpoint, ThrowsWithAllErrorsIfEveryCheckpointIsDamaged) {
                   AllOf(HasSubstr("all checkpoints are damaged: "),
                         HasSubstr(std::string("step-000000002/") + GetParam()),
                         HasSubstr("step-000000001/state.safetensors"))));
+}
+
+TEST_P(DamagedCheckpoint, LatestStateReadsNoWeights) {
+  const std::string name = GetParam();
+  EXPECT_EQ(store_.latest_state()->step, 2);
+  replace_file(file_, whole_.substr(0, whole_.size() / 2));
+  if (name.ends_with(".safetensors")) {
+    EXPECT_EQ(store_.latest_state()->step, 2);
+  } else {
+    EXPECT_THAT([&] { store_.latest_state(); }, throws_naming<InputError>(name));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Files, DamagedCheckpoint,

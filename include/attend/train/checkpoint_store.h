@@ -50,13 +50,18 @@ class ATTEND_API CheckpointStore {
   /// there is no checkpoint.
   std::filesystem::path latest() const;
 
+  /// Reads the state of training in the newest checkpoint; std::nullopt if there is no checkpoint.
+  /// Throws in the same cases as `read_state`, except that it does not read the files with weights,
+  /// so it takes the same time for a model of any size.
+  std::optional<TrainerState> latest_state() const;
+
   /// True if `folder` is the folder of a checkpoint.
   static bool is_checkpoint(const std::filesystem::path& folder);
   /// Returns the `run_id` of a checkpoint. Throws InputError if the manifest is missing or damaged.
   static std::string run_id_of(const std::filesystem::path& folder);
-  /// Reads the state of training from the folder of a checkpoint, without its weights. Throws
-  /// InputError if a file of the checkpoint is missing or damaged, or if the checkpoint contains
-  /// another `run_id`; the message names the file or folder.
+  /// Reads the state of training from the folder of a checkpoint. Throws InputError if a file of
+  /// the checkpoint is missing or damaged, or if the checkpoint contains another `run_id`; the
+  /// message names the file or folder.
   TrainerState read_state(const std::filesystem::path& folder) const;
 
  private:
