@@ -105,6 +105,10 @@ class Epochs(RecipeTest):
         self.succeeds("train", "--resume", run, "--epochs", 3)
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 21)
 
+    def test_the_sentences_of_the_default_task_are_a_fixed_number(self):
+        one, two = (self.steps("--epochs", 1, "--batch-size", size) for size in (1, 2))
+        self.assertEqual(two, (one + 1) // 2)
+
     def test_a_run_with_subwords_can_be_resumed(self):
         run = self.folder / "subwords"
         text = self.write("words.txt", "".join(f"the {i}th line of the text\n" for i in range(300)))

@@ -7,34 +7,10 @@
 namespace attend::train {
 namespace {
 
-/// Pads the sentences to equal length. Padding follows the last token, so causal attention masks
-/// it.
-Batch to_batch(const std::vector<SenseSentence>& sentences, const Vocabulary& vocabulary,
-               int64_t length) {
-  const auto rows = static_cast<int64_t>(sentences.size());
-  auto tokens = torch::full({rows, length}, vocabulary.id(kPadToken), torch::kLong);
-  auto targets = torch::full({rows, length}, kIgnoreIndex, torch::kLong);
-  auto answers = torch::zeros({rows, length}, torch::kBool);
-  for (int64_t row = 0; row < rows; ++row) {
-    const auto& sentence = sentences[static_cast<std::size_t>(row)];
-    const auto words = torch::tensor(vocabulary.encode(sentence.words), torch::kLong);  // (n)
-    const int64_t n = words.size(0);
-    tokens[row].narrow(0, 0, n).copy_(words);
-    targets[row].narrow(0, 0, n - 1).copy_(words.narrow(0, 1, n - 1));
-    targets[row][n - 1] = vocabulary.id(sentence.sense);
-    answers[row][n - 1] = true;
-  }
-  return {tokens, targets, answers};
-}
-
-int64_t max_length(const SenseSentences& sentences, const Vocabulary& vocabulary) {
-  std::size_t length = 0;
-  for (const auto* part : {&sentences.training, &sentences.validation}) {
-    for (const auto& sentence : *part) {
-      length = std::max(length, vocabulary.encode(sentence.words).size());
-    }
-  }
-  return static_cast<int64_t>(length);
+std::vector<Example> examples_of(const std::vector<SenseSentence>& sentences) {
+  std::vector<Example> examples;
+  for (const auto& [words, sense] : sentences) examples.push_back({words, sense});
+  return examples;
 }
 
 Vocabulary make_vocabulary(std::vector<std::string> tokens) {
@@ -51,7 +27,7 @@ Vocabulary make_vocabulary(std::vector<std::string> tokens) {
 /// The model predicts each next token. After the full stop and the repeated word, it predicts the
 /// sense. Both senses of a word are equally frequent, so a model without attention reaches only
 /// 50 %. Training and validation sentences never overlap, and are the same for all seeds.
-class SensesTask : public Task {
+class SensesTask : public ListedTask {
  public:
   /// Default recipe: one layer of width 64. The model trains in seconds on a CPU.
   static Recipe defaults() {
@@ -71,38 +47,52 @@ class SensesTask : public Task {
   explicit SensesTask(const Recipe& recipe) : vocabulary_(TokenizerKind::word, {kPadToken}) {
     const auto sentences = make_sense_sentences();
     vocabulary_ = make_vocabulary(sentences.tokens);
-    const int64_t length = max_length(sentences, vocabulary_);
-    check_max_seq_len(recipe, length);
-    training_ = to_batch(sentences.training, vocabulary_, length);
-    probes_ = {sentences.validation[0].words, sentences.validation[1].words};
-    // The sentences of a pair follow each other, and so do those with the same word.
-    const auto& validation = sentences.validation;
-    for (std::size_t i = 0; i < kSamples; ++i) {
-      const auto& sentence = validation[i * validation.size() / kSamples + i % 2];
-      samples_.push_back({sentence.words, sentence.sense});
+    for (const auto* part : {&sentences.training, &sentences.validation}) {
+      for (const auto& sentence : *part) {
+        length_ = std::max(length_, std::ssize(vocabulary_.encode(sentence.words)));
+      }
     }
-    validation_ = to_batch(sentences.validation, vocabulary_, length);
+    check_max_seq_len(recipe, length_);
+    const auto validation = examples_of(sentences.validation);
+    set_examples(examples_of(sentences.training), validation);
+    probes_ = {validation[0].prompt, validation[1].prompt};
+    // The sentences of a pair follow each other, and so do those with the same word.
+    for (std::size_t i = 0; i < kSamples; ++i)
+      samples_.push_back(validation[i * validation.size() / kSamples + i % 2]);
   }
 
   const Vocabulary& tokenizer() const override { return vocabulary_; }
-  Batch training_batch(int64_t size, Sampler& sampler) const override {
-    return select_rows(training_, sampler.rows(training_.tokens.size(0), size));
-  }
-  std::vector<Batch> validation_batches(int64_t size) const override {
-    return split_rows(validation_, size);
-  }
   std::vector<Example> samples() const override { return samples_; }
   std::vector<std::string> probe_words() const override {
     return {"river", "clerk", "player", "candle", "oak"};
   }
   std::vector<std::string> probe_texts() const override { return probes_; }
 
+ protected:
+  /// Pads the sentences to equal length. Padding follows the last token, so causal attention masks
+  /// it. Unlike in `continuation_rows`, the words of the sentence are targets too.
+  Batch rows(const std::vector<Example>& examples) const override {
+    const auto count = std::ssize(examples);
+    auto tokens = torch::full({count, length_}, vocabulary_.id(kPadToken), torch::kLong);
+    auto targets = torch::full({count, length_}, kIgnoreIndex, torch::kLong);
+    auto answers = torch::zeros({count, length_}, torch::kBool);
+    for (int64_t row = 0; row < count; ++row) {
+      const auto& [sentence, sense] = examples[static_cast<std::size_t>(row)];
+      const auto words = torch::tensor(vocabulary_.encode(sentence), torch::kLong);  // (n)
+      const int64_t n = words.size(0);
+      tokens[row].narrow(0, 0, n).copy_(words);
+      targets[row].narrow(0, 0, n - 1).copy_(words.narrow(0, 1, n - 1));
+      targets[row][n - 1] = vocabulary_.id(sense);
+      answers[row][n - 1] = true;
+    }
+    return {tokens, targets, answers};
+  }
+
  private:
   static constexpr std::size_t kSamples = 5;
 
   Vocabulary vocabulary_;
-  Batch training_;
-  Batch validation_;
+  int64_t length_ = 0;  ///< of the longest sentence, in tokens
   std::vector<Example> samples_;
   std::vector<std::string> probes_;
 };
