@@ -3,6 +3,7 @@
 #include "explain/examples.h"
 #include "explain/explain_run.h"
 #include "explain/explanation_text.h"
+#include "io/parse_json.h"
 #include "nearest_name.h"
 #include "no_effect.h"
 #include "number_option.h"
@@ -88,7 +89,7 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
   const auto last = all ? count : first + 1;
   if (arguments.json) {
     if (!all) explanation.steps = {explanation.steps[first]};
-    fmt::print("{}\n", to_json(explanation).dump());
+    fmt::print("{}\n", json_text(to_json(explanation)));
     return;
   }
   const auto width = static_cast<std::size_t>(std::max(40, terminal_width(STDOUT_FILENO)));

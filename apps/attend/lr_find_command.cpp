@@ -6,6 +6,7 @@
 #include "attend/train/task_objective.h"
 #include "commands.h"
 #include "interrupted.h"
+#include "io/parse_json.h"
 #include "no_effect.h"
 #include "number_option.h"
 #include "recipe_flags.h"
@@ -62,7 +63,7 @@ void print_json(const train::LearningRateSearch& found) {
                              {"loss", found.steps[i].loss},
                              {"smoothed_loss", found.smoothed[i]}});
   }
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json_text(json));
 }
 
 /// Prints the smoothed loss as a bar chart: a header line, and a line for each of at most 25 bars.

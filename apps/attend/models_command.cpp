@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "io/parse_json.h"
 #include "recipe_folder.h"
 #include "train/recipe_file.h"
 
@@ -40,7 +41,7 @@ void list_models(bool json) {
                  card.summary, "", expected_text(card), card.seconds, card.device);
     }
   }
-  if (json) fmt::print("{}\n", all.dump());
+  if (json) fmt::print("{}\n", json_text(all));
 }
 
 }  // namespace

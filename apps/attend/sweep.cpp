@@ -265,7 +265,7 @@ void run_sweep(const Sweep& sweep) {
 
   ordered_json json{{"best", nullptr}, {"combinations", results}};
   if (has_best) json["best"] = results[best]["run"];
-  replace_file(sweep.out / kResults, json.dump(2) + "\n");
+  replace_file(sweep.out / kResults, json_text(json, 2) + "\n");
   const auto failed = std::count_if(results.begin(), results.end(),
                                     [](const auto& each) { return each.contains("error"); });
   if (failed > 0) {

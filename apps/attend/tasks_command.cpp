@@ -1,5 +1,6 @@
 #include "attend/train/task.h"
 #include "commands.h"
+#include "io/parse_json.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -22,7 +23,7 @@ void list_tasks(bool json) {
       fmt::print("{:<20}{:<20}{}\n", task.name, kind, task.summary);
     }
   }
-  if (json) fmt::print("{}\n", all.dump());
+  if (json) fmt::print("{}\n", json_text(all));
 }
 
 }  // namespace

@@ -83,8 +83,8 @@ Json parse_json(std::string_view text) {
   return Json::parse(text);
 }
 
-std::string json_text(const nlohmann::ordered_json& json) {
-  return json.dump(-1, ' ', /*ensure_ascii=*/false,
+std::string json_text(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', /*ensure_ascii=*/false,
                    nlohmann::ordered_json::error_handler_t::replace);
 }
 

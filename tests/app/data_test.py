@@ -135,6 +135,12 @@ class Bytes(DataTest):
         report = json.loads(self.succeeds(*arguments, "--json").stdout)
         self.assertEqual(report["prompt"], self.other.read_bytes().decode(errors="replace"))
 
+    def test_are_tokens_of_an_explanation(self):
+        result = subprocess.run([ATTEND, "explain", self.run_directory, "--text", "abc", "--swap", b"a=\xff", "--json"],
+                                capture_output=True, timeout=60)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertIn("steps", json.loads(result.stdout))
+
     def test_a_byte_order_mark_is_no_prompt(self):
         marked = self.write("marked.txt", "\ufeffabc")
         result = self.succeeds("generate", self.run_directory, "--prompt-file", marked, "--max-new-tokens", 0)
