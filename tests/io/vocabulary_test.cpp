@@ -67,8 +67,14 @@ TEST(Vocabulary, ErrorsNameOptionsAndPositionOnRequest) {
   const auto without_place = [&] {
     return changing_unknown_token(&UnknownTokenError::without_place, with_options);
   };
+  const auto with_fixed_tokenizer = [&] {
+    return changing_unknown_token(&UnknownTokenError::with_fixed_tokenizer, encode);
+  };
   using testing::AllOf;
   using testing::Not;
+  EXPECT_THAT(with_fixed_tokenizer, ThrowsMessage<UnknownTokenError>(AllOf(
+                                        Names("'ß'"), Names("line 1, column 2"), Names("2 tokens"),
+                                        Names("run"), Not(HasSubstr("tokenizer =")))));
   EXPECT_THAT(encode, ThrowsMessage<UnknownTokenError>(AllOf(
                           Names("'ß'"), Names("line 1, column 2"), Not(HasSubstr("tokenizer =")))));
   EXPECT_THAT(with_options,

@@ -36,6 +36,15 @@ class ATTEND_API UnknownTokenError : public InputError {
   UnknownTokenError with_options() const {
     return {problem_, place_, reason_ + "; " + options_, options_};
   }
+  /// Returns the error with a message that also says what to do if the tokenizer is that of a run,
+  /// which does not change.
+  UnknownTokenError with_fixed_tokenizer() const {
+    return {problem_, place_,
+            reason_ +
+                " of the run, which does not change; remove it from the file, or train a new "
+                "model on this file",
+            options_};
+  }
 
  private:
   std::string problem_;

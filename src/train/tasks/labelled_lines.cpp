@@ -60,11 +60,12 @@ Table read_tables(const std::vector<std::string>& paths, const DataConfig& data)
 }
 
 /// Throws InputError if the tokenizer cannot encode a text of a table. `can_change`: true if
-/// another tokenizer may be chosen, so that the error names the options.
+/// another tokenizer may be chosen.
 void check_text(const Tokenizer& tokenizer, const std::string& text, bool can_change) {
   changing_unknown_token(&UnknownTokenError::without_place, [&] {
-    const auto encode = [&] { tokenizer.encode(text); };
-    can_change ? changing_unknown_token(&UnknownTokenError::with_options, encode) : encode();
+    changing_unknown_token(
+        can_change ? &UnknownTokenError::with_options : &UnknownTokenError::with_fixed_tokenizer,
+        [&] { tokenizer.encode(text); });
   });
 }
 

@@ -121,8 +121,8 @@ std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, in
   return batches;
 }
 
-/// Returns the tokens of texts (N). Errors name the file and the position in it. `can_change`: true
-/// if another tokenizer may be chosen, so that errors name the options.
+/// Returns the tokens of texts (N). Errors name the file, the position in it and what to do.
+/// `can_change`: true if another tokenizer may be chosen.
 torch::Tensor encode_texts(const Tokenizer& tokenizer, const Texts& texts, bool can_change) {
   std::vector<torch::Tensor> tokens;
   std::size_t begin = 0;
@@ -130,8 +130,9 @@ torch::Tensor encode_texts(const Tokenizer& tokenizer, const Texts& texts, bool 
     const auto text = std::string_view(texts.all).substr(begin, end - begin);
     const auto encode = [&] { return encode_text(tokenizer, text); };
     tokens.push_back(with_source(path, [&] {
-      return can_change ? changing_unknown_token(&UnknownTokenError::with_options, encode)
-                        : encode();
+      return changing_unknown_token(
+          can_change ? &UnknownTokenError::with_options : &UnknownTokenError::with_fixed_tokenizer,
+          encode);
     }));
     begin = end;
   }
