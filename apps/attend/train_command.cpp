@@ -225,7 +225,13 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
   make_paths_absolute(recipe);
   const auto rank = options.processes->rank();
   std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
-  if (rank == 0 && arguments.resume.empty() && arguments.out.empty()) claimed.emplace(recipe);
+  if (rank == 0 && arguments.resume.empty() && arguments.out.empty()) {
+    // Reads the data, which the task maker keeps, first: a signal that ends the process in the
+    // meantime leaves no directory.
+    const Activity activity(kPreparingData);
+    train::make_training_setup(recipe, options.init_from, options.task_maker);
+    claimed.emplace(recipe);
+  }
   const auto directory = claimed                    ? claimed->path()
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);

@@ -6,7 +6,9 @@ Run by CTest with ATTEND set to the built command; requires only Python 3.
 import json
 import os
 import pathlib
+import random
 import resource
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -224,6 +226,21 @@ class Directories(MessageTest):
             pathlib.Path(folder, "short.txt").write_text("short")
             self.refuses_with(["train", "--text", "short.txt"], "short.txt", cwd=folder)
             self.assertEqual(os.listdir(folder), ["short.txt"])
+
+    def test_a_signal_while_the_data_is_read_leaves_no_directory(self):
+        words = ["".join(random.Random(seed).choices("abcdefghijkl", k=6)) for seed in range(5000)]
+        with tempfile.TemporaryDirectory() as folder:
+            text = pathlib.Path(folder, "large.txt")
+            text.write_text("\n".join(" ".join(random.Random(seed).choices(words, k=1000)) for seed in range(1000)))
+            process = subprocess.Popen(command("train", "--text", text.name, "--tokenizer", "subword"), cwd=folder,
+                                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, preexec_fn=as_in_a_terminal)
+            self.addCleanup(kill, process)
+            counts = pathlib.Path(f"/proc/{process.pid}/io")
+            has_read = lambda: int(counts.read_text().split()[1]) > text.stat().st_size  # rchar
+            self.assertTrue(wait_for(has_read, process))
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=60), -signal.SIGINT)
+            self.assertEqual(os.listdir(folder), [text.name])
 
 
 if __name__ == "__main__":
