@@ -25,7 +25,8 @@ ATTEND_API Recipe parse_recipe(const RecipeText& text, const Recipe& base);
 
 /// Parses only `task` and `text` of a recipe; the other values are taken from `base`. Used before
 /// `parse_recipe`, since the task determines the `base` of `parse_recipe`. Throws InputError if the
-/// text is not TOML, for an unknown key, and if `task` or `text` is not a string.
+/// text is not TOML, for an unknown key, if `task` is not a string, and if `text` is neither a
+/// string nor a list of strings.
 ATTEND_API Recipe parse_task_of_recipe(const RecipeText& text, const Recipe& base);
 
 /// The task of a recipe file, and the expected results from the file's table `expected`.
