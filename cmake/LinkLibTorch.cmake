@@ -2,8 +2,9 @@
 # then in the given folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION. This file is also installed
 # next to attendConfig.cmake, which includes it when a project calls find_package(attend).
 #
-# For a CUDA build of LibTorch, find_package(Torch) requires nvcc. attend compiles no CUDA kernels, so if
-# nvcc is missing, LibTorch's libraries are linked without find_package(Torch).
+# For a CUDA build of LibTorch, find_package(Torch) requires a complete CUDA toolkit. attend compiles no CUDA
+# kernels, so if nvcc or another part of the toolkit is missing, LibTorch's libraries are linked without
+# find_package(Torch).
 macro(attend_find_torch)
   find_path(
     Torch_DIR TorchConfig.cmake
@@ -11,12 +12,14 @@ macro(attend_find_torch)
     PATHS ${ARGN}
     PATH_SUFFIXES share/cmake/Torch)
   if(NOT TARGET torch AND Torch_DIR)
-    find_program(ATTEND_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
-    mark_as_advanced(ATTEND_NVCC)
     get_filename_component(attend_torch_root ${Torch_DIR}/../../.. ABSOLUTE)
     # The targets are GLOBAL, since targets that link attend refer to them by name and may be in a parent
     # folder.
-    if(ATTEND_NVCC OR NOT EXISTS ${attend_torch_root}/lib/libtorch_cuda.so)
+    set(attend_can_find_torch TRUE)
+    if(EXISTS ${attend_torch_root}/lib/libtorch_cuda.so)
+      _attend_find_cuda_toolkit(attend_can_find_torch)
+    endif()
+    if(attend_can_find_torch)
       find_package(Torch QUIET GLOBAL PATHS ${Torch_DIR} NO_DEFAULT_PATH)
     else()
       _attend_link_torch_with_cuda(${attend_torch_root})
@@ -29,6 +32,24 @@ macro(attend_find_torch)
     endif()
   endif()
 endmacro()
+
+# Sets the variable to whether the CUDA toolkit has all that find_package(Torch) needs. A toolkit from pip, for
+# example, often has nvcc without the headers or some of the libraries.
+function(_attend_find_cuda_toolkit variable)
+  set(${variable} FALSE PARENT_SCOPE)
+  find_program(ATTEND_NVCC nvcc HINTS ENV CUDA_HOME PATHS /usr/local/cuda PATH_SUFFIXES bin)
+  mark_as_advanced(ATTEND_NVCC)
+  if(NOT ATTEND_NVCC)
+    return()
+  endif()
+  find_package(CUDAToolkit QUIET GLOBAL)
+  foreach(library IN ITEMS cuda_driver cudart cublas cublasLt cufft curand nvrtc)
+    if(NOT TARGET CUDA::${library})
+      return()
+    endif()
+  endforeach()
+  set(${variable} TRUE PARENT_SCOPE)
+endfunction()
 
 function(_attend_link_torch_with_cuda root)
   find_package(Threads REQUIRED)
