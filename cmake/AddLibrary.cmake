@@ -10,7 +10,7 @@ endif()
 if(NOT ATTEND_TWO_UNITY_FILES)
   file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
   add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
-  target_link_libraries(attend_precompiled PRIVATE torch attend_build_options)
+  target_link_libraries(attend_precompiled PRIVATE attend::torch attend_build_options)
   target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
 endif()
 

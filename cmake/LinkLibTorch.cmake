@@ -1,6 +1,6 @@
 # attend_find_torch(<folder>...): searches for LibTorch in the places where find_package(Torch) searches,
-# then in the given folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION. This file is also installed
-# next to attendConfig.cmake, which includes it when a project calls find_package(attend).
+# then in the given folders. Sets Torch_FOUND, Torch_DIR and Torch_VERSION, and adds attend::torch. This file is
+# also installed next to attendConfig.cmake, which includes it when a project calls find_package(attend).
 #
 # For a CUDA build of LibTorch, find_package(Torch) requires a complete CUDA toolkit. attend compiles no CUDA
 # kernels, so if nvcc or another part of the toolkit is missing, LibTorch's libraries are linked without
@@ -30,8 +30,19 @@ macro(attend_find_torch)
     if(NOT Torch_VERSION AND Torch_DIR)
       _attend_read_torch_version(${Torch_DIR})
     endif()
+    _attend_add_torch()
   endif()
 endmacro()
+
+# attend::torch: LibTorch, preceded by libstdc++ in a link command. A program uses the first definition of a
+# function. Some builds of LibTorch export functions of std::filesystem, and in the CUDA build of 2.11,
+# std::filesystem::remove_all crashes.
+function(_attend_add_torch)
+  if(NOT TARGET attend::torch)
+    add_library(attend::torch INTERFACE IMPORTED GLOBAL)
+    set_target_properties(attend::torch PROPERTIES IMPORTED_LIBNAME stdc++ INTERFACE_LINK_LIBRARIES torch)
+  endif()
+endfunction()
 
 # Sets the variable to whether the CUDA toolkit has all that find_package(Torch) needs. A toolkit from pip, for
 # example, often has nvcc without the headers or some of the libraries.
