@@ -52,7 +52,7 @@ std::vector<ExportCase> gathered() {
   });
   with("take_along_flattened", [](T x) { return torch::take_along_dim(x, indices_of({4, 0, 4})); });
   with("embedding", [](T x) {
-    return torch::embedding(x.sum({0, 1}).view({3, 2}), indices_of({2, 0}));
+    return torch::embedding(x.sum(at::IntArrayRef{0, 1}).view({3, 2}), indices_of({2, 0}));
   });
   with("index", [](T x) { return x.index({indices_of({0, 0})}); });
   with("index_length", [](T x) { return x.index({Slice(), indices_of({0, 0})}); });

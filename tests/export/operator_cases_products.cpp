@@ -14,7 +14,7 @@ T rows(const T& x) {
 /// Returns the mean of each feature, as a tensor of shape (6). Means are used instead of sums,
 /// since cancellation in large sums would amplify rounding errors.
 T means(const T& x) {
-  return x.mean({0, 1});
+  return x.mean(at::IntArrayRef{0, 1});
 }
 /// Returns a matrix of shape (6, 6) that depends on x.
 T matrix(const T& x) {

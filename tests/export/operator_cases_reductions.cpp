@@ -14,7 +14,7 @@ using Dimensions = at::OptionalIntArrayRef;
 void add_sums_and_means(OperatorTable& with) {
   with("sum", [](T x) { return x.sum(); });
   with("sum_over_length", [](T x) { return x.sum(1); });
-  with("sum_over_two", [](T x) { return x.sum({0, 1}, /*keepdim=*/true); });
+  with("sum_over_two", [](T x) { return x.sum(at::IntArrayRef{0, 1}, /*keepdim=*/true); });
   with("mean", [](T x) { return x.mean(); });
   with("mean_over_length", [](T x) { return x.mean(1, /*keepdim=*/true); });
   with("prod", [](T x) { return x.prod(); });

@@ -26,11 +26,11 @@ std::vector<ExportCase> reshaped() {
   with("squeeze_two", [](T x) {
     return x.unsqueeze(0).unsqueeze(-1).squeeze(torch::IntArrayRef({0, -1}));
   });
-  with("squeeze_all", [](T x) { return x.sum({0, 1}, /*keepdim=*/true).squeeze(); });
+  with("squeeze_all", [](T x) { return x.sum(at::IntArrayRef{0, 1}, /*keepdim=*/true).squeeze(); });
   with("unsqueeze", [](T x) { return x.unsqueeze(-1).unsqueeze(0); });
   with("expand", [](T x) { return x.unsqueeze(1).expand({-1, 3, -1, -1}); });
   with("expand_as", [](T x) { return x.sum(1, true).expand_as(x); });
-  with("broadcast_to", [](T x) { return x.sum({0, 1}).broadcast_to({2, 3, 6}); });
+  with("broadcast_to", [](T x) { return x.sum(at::IntArrayRef{0, 1}).broadcast_to({2, 3, 6}); });
   with("broadcast_tensors", [](T x) { return torch::broadcast_tensors({x, x.sum(1, true)}); });
   return with.take();
 }

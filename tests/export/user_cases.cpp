@@ -118,8 +118,8 @@ std::vector<ExportCase> user_forward_cases() {
                    F::pad(y, F::PadFuncOptions({1, 2}).mode(torch::kReflect))};
   });
   with("reductions", [](T y, T x, T) {
-    return Tensors{y.cumsum(1), y.sum({0, 2}),   y.var(-1),
-                   y.norm(),    y.logsumexp(-1), torch::einsum("bti,bsj->bts", {y, x})};
+    return Tensors{y.cumsum(1),     y.sum(at::IntArrayRef{0, 2}),         y.var(-1), y.norm(),
+                   y.logsumexp(-1), torch::einsum("bti,bsj->bts", {y, x})};
   });
   with("functions", [](T y, T, T) {
     return y.sigmoid() + y.tanh() * y.erf() - F::softplus(y) / y.tanh().exp() + F::elu(y) +

@@ -99,7 +99,7 @@ TEST_F(LinearTest, ComputesGradientsWithTorchLinear) {
   const auto leaf = weight.clone().requires_grad_();
   const auto names = operators_of([&] { apply_linear(x, leaf, bias).sum().backward(); });
   EXPECT_TRUE(calls(names, "aten::linear"));
-  EXPECT_TRUE(close(leaf.grad(), x.sum({0, 1}).expand_as(weight), 1e-4));
+  EXPECT_TRUE(close(leaf.grad(), x.sum(at::IntArrayRef{0, 1}).expand_as(weight), 1e-4));
 }
 
 TEST_F(LinearTest, TracesOnlyTorchLinear) {
