@@ -14,7 +14,13 @@ torch::Device device_of(const torch::nn::Module& module) {
 }
 
 Batch to_device(const Batch& batch, torch::Device device) {
-  return map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.to(device); });
+  if (!device.is_cuda()) {
+    return map_batch(batch, [&](const torch::Tensor& tensor) { return tensor.to(device); });
+  }
+  // The copy of a pinned tensor does not wait until the GPU has finished the previous step.
+  return map_batch(batch, [&](const torch::Tensor& tensor) {
+    return tensor.pin_memory().to(device, /*non_blocking=*/true);
+  });
 }
 
 /// Evaluates a model. The caller sets eval mode and disables gradients.
