@@ -18,9 +18,11 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <torch/cuda.h>
 #include <torch/utils.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -103,7 +105,8 @@ train::Recipe recipe_of(const Row& row, const std::filesystem::path& folder) {
       .precision = from_string<train::Precision>(row.at("precision").get<std::string>()).value(),
       .eval_every = int64_t{1} << 40,
       .log_every = 1,
-      .threads = torch::get_num_threads()};
+      .threads = torch::get_num_threads(),
+      .device = row.at("device")};
   return recipe;
 }
 
@@ -122,10 +125,16 @@ void train_model(const Row& row, const std::filesystem::path& folder) {
     first_steps.run(
         {.observers = {&losses}, .stop_requested = [&] { return losses.losses.size() == 3; }});
   }
-  const FlopCounter counter;
-  train::logits_of(model, task->batches.front());
-  // The backward pass computes two matrix products for each matrix product of the forward pass.
-  const auto flops = 3 * counter.flops();
+  int64_t flops = 0;
+  {
+    const FlopCounter counter;
+    train::logits_of(model,
+                     train::map_batch(task->batches.front(), [&](const torch::Tensor& tensor) {
+                       return tensor.to(setup.device);
+                     }));
+    // The backward pass computes two matrix products for each matrix product of the forward pass.
+    flops = 3 * counter.flops();
+  }
 
   std::map<std::string, torch::Tensor> batches;
   for (std::size_t i = 0; i < task->batches.size(); ++i) {
@@ -213,12 +222,17 @@ void decode(const Row& row, const std::filesystem::path& folder) {
   serve(first, [&] { generate_all(); });
 }
 
-double fastest_seconds(const std::function<void()>& work) {
-  work();
+/// Returns the seconds of the fastest of 20 runs of `work`, which computes on `device`.
+double fastest_seconds(torch::Device device, const std::function<void()>& work) {
+  const auto run = [&] {
+    work();
+    if (device.is_cuda()) torch::cuda::synchronize();  // operators on a GPU return before they end
+  };
+  run();
   double fastest = INFINITY;
   for (int i = 0; i < 20; ++i) {
     const auto start = Clock::now();
-    work();
+    run();
     fastest = std::min(fastest, seconds_since(start));
   }
   return fastest;
@@ -226,27 +240,36 @@ double fastest_seconds(const std::function<void()>& work) {
 
 /// Prints the speed of matrix products, in floating point operations per second, and the speed of
 /// reading memory, in bytes per second. The speed of products is that of the fastest way to compute
-/// them: with MKL or oneDNN, with plain or packed weights, for the faster of two sizes.
-void print_limits() {
+/// them: for the faster of two sizes and, on a CPU, with MKL or oneDNN, with plain or packed
+/// weights.
+void print_limits(torch::Device device) {
   const torch::NoGradGuard no_grad;
-  const auto product_speed = [](torch::Dtype dtype) {
+  const auto product_speed = [&](torch::Dtype dtype) {
     double fastest = 0;
-    for (const int64_t n : {1024, 2048}) {
-      const auto a = torch::randn({n, n}).to(dtype);
-      const auto b = torch::randn({n, n}).to(dtype);
-      const auto packed = torch::randn({n, n}).to(dtype);
-      prepare_weight(packed, WeightFormat::packed);
-      for (const auto& product :
-           std::vector<std::function<void()>>{[&] { torch::mm(a, b); }, [&] { apply_linear(a, b); },
-                                              [&] { apply_linear(a, packed); }}) {
+    const auto sizes =
+        device.is_cuda() ? std::array<int64_t, 2>{4096, 8192} : std::array<int64_t, 2>{1024, 2048};
+    for (const auto n : sizes) {
+      const auto random = [&] { return torch::randn({n, n}, device).to(dtype); };
+      const auto a = random();
+      const auto b = random();
+      std::vector<std::function<void()>> products{[&] { torch::mm(a, b); }};
+      if (device.is_cpu()) {
+        const auto packed = random();
+        prepare_weight(packed, WeightFormat::packed);
+        products.emplace_back([&] { apply_linear(a, b); });
+        products.emplace_back([&a, packed] { apply_linear(a, packed); });
+      }
+      for (const auto& product : products) {
         const auto operations = 2.0 * static_cast<double>(n * n * n);
-        fastest = std::max(fastest, operations / fastest_seconds(product));
+        fastest = std::max(fastest, operations / fastest_seconds(device, product));
       }
     }
     return fastest;
   };
-  const auto memory = torch::ones({int64_t{1} << 26});  // 256 MiB
-  const auto read = static_cast<double>(memory.nbytes()) / fastest_seconds([&] { memory.sum(); });
+  // 256 MiB or, on a GPU, whose cache is larger, 4 GiB
+  const auto memory = torch::ones({int64_t{1} << (device.is_cuda() ? 30 : 26)}, device);
+  const auto read =
+      static_cast<double>(memory.nbytes()) / fastest_seconds(device, [&] { memory.sum(); });
   std::cout << Row{{"fp32_flops", product_speed(torch::kFloat)},
                    {"bf16_flops", product_speed(torch::kBFloat16)},
                    {"read_bytes", read}}
@@ -260,7 +283,7 @@ void run(const std::filesystem::path& folder) {
   if (kind == "train") return train_model(row, folder);
   if (kind == "encode") return encode(row, folder);
   if (kind == "decode") return decode(row, folder);
-  if (kind == "limits") return print_limits();
+  if (kind == "limits") return print_limits(torch::Device(row.at("device").get<std::string>()));
   throw std::runtime_error("row.json has the kind '" + kind +
                            "', expected train, encode, decode or limits");
 }

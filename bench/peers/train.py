@@ -7,10 +7,12 @@ import torch
 from contender import FOLDER, ROW, serve, tensors
 from transformer import LanguageModel
 
+DEVICE = ROW["device"]
 weights = tensors("model")
 vocab = weights["embedding.token.weight"].size(0)
 model = LanguageModel(vocab, ROW["tokens"], ROW["layers"], ROW["width"], ROW["heads"])
 model.load_state_dict(weights)
+model.to(DEVICE)
 matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
 vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
 optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
@@ -22,11 +24,13 @@ data = torch.randint(vocab, (1_000_000,))
 def sample():
     starts = torch.randint(len(data) - ROW["tokens"], (ROW["batch"],))
     rows = torch.stack([data[start:start + ROW["tokens"] + 1] for start in starts])
+    if DEVICE == "cuda":
+        rows = rows.pin_memory().to(DEVICE, non_blocking=True)
     return rows[:, :-1].contiguous(), rows[:, 1:].contiguous()
 
 
 def step(tokens, targets):
-    with torch.autocast("cpu", torch.bfloat16, enabled=ROW["precision"] == "bf16"):
+    with torch.autocast(DEVICE, torch.bfloat16, enabled=ROW["precision"] == "bf16"):
         loss = forward(tokens, targets)
     loss.backward()
     torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
@@ -36,5 +40,5 @@ def step(tokens, targets):
 
 
 batches = tensors("batches")
-losses = [step(batches[f"tokens.{i}"], batches[f"targets.{i}"]) for i in range(3)]
+losses = [step(batches[f"tokens.{i}"].to(DEVICE), batches[f"targets.{i}"].to(DEVICE)) for i in range(3)]
 serve({"losses": losses}, lambda: step(*sample()))

@@ -63,7 +63,7 @@ class Embedding(nn.Module):
         self.position = nn.Embedding(tokens, width)
 
     def forward(self, tokens):
-        return self.token(tokens) + self.position(torch.arange(tokens.size(1)))
+        return self.token(tokens) + self.position(torch.arange(tokens.size(1), device=tokens.device))
 
 
 class LanguageModel(nn.Module):
