@@ -47,7 +47,8 @@ if __name__ == "__main__":
                         "--out", run.with_name("other")], stdout=subprocess.DEVNULL, check=True)
         subprocess.run([os.environ["ATTEND"], "compare", run, run.with_name("other"), "--html", comparison],
                        stdout=subprocess.DEVNULL, check=True)
-        status = subprocess.run(["node", "--test", "--test-reporter=spec", "tests/page.test.mjs"], cwd=PAGE,
+        status = subprocess.run(["node", "--test", "--test-reporter=spec", "tests/page.test.mjs",
+                                 "tests/explanation.test.mjs"], cwd=PAGE,
                                 env={**os.environ, "REPORT": str(run / "report.html"),
                                      "COMPARISON": str(comparison)}).returncode
     sys.exit(status)

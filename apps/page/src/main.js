@@ -1,15 +1,16 @@
-// The page of a run or of a comparison. Adds charts to the sections that `attend report` wrote as tables.
+// The page of a run, of a comparison or of an explanation. Adds views to the sections that attend wrote as tables.
 
 import { attention } from "./attention.js";
 import { comparison, runs } from "./comparison.js";
 import { curves } from "./curves.js";
 import { el, scroll } from "./dom.js";
 import { embeddings } from "./embeddings.js";
+import { explanations } from "./explanation.js";
 import { model } from "./model.js";
 import { run, summary } from "./run.js";
 import { samples } from "./samples.js";
 
-const VIEWS = { runs, comparison, curves, attention, embeddings, samples, model, run };
+const VIEWS = { runs, comparison, curves, attention, embeddings, samples, model, run, explanation: explanations };
 
 /** Puts a view in front of the tables of its section, which are then folded. A section without a
  *  view stays as it is. */
@@ -37,7 +38,7 @@ function show(section, view) {
 function start() {
   const main = document.querySelector("main");
   const data = JSON.parse(document.getElementById("data").textContent);
-  const name = data.run?.name ?? data.title;
+  const name = data.run?.name ?? data.explanation?.title ?? data.title;
   if (name) document.title = `${name} – attend`;
   const numbers = summary(data);
   const notes = (data.notes ?? []).map((note) => el("li", {}, note));
@@ -67,7 +68,7 @@ function start() {
       );
     }
   }
-  document.querySelector("nav").hidden = links.children.length === 0;
+  document.querySelector("nav").hidden = links.children.length < 2;
 }
 
 start();

@@ -3,6 +3,8 @@
 
 import { readFileSync } from "node:fs";
 
+import { makeExplanations } from "./explanation_fixtures.mjs";
+
 const template = readFileSync(new URL("../dist/report.html", import.meta.url), "utf8");
 
 function random(seed) {
@@ -445,6 +447,18 @@ export function comparison(count = 3) {
 
 const manyRuns = () => comparison(20);
 
+/** Returns the data of the page of an explanation. */
+export function explained() {
+  return makeExplanations(["the@1", "boat", "drifted", "to", "the@5", "bank"]);
+}
+
+/** Returns the data of an explanation whose tokens are HOSTILE. */
+export function explainedHostile() {
+  const data = makeExplanations([...new Set(HOSTILE)]);
+  data.explanation.title = HOSTILE[0];
+  return data;
+}
+
 export const FIXTURES = {
   usual,
   translation,
@@ -454,6 +468,8 @@ export const FIXTURES = {
   short,
   comparison,
   manyRuns,
+  explained,
+  explainedHostile,
 };
 
 const escaped = (text) =>
@@ -494,9 +510,20 @@ function comparisonContent({ title, comparison: runs }) {
   );
 }
 
-/** Returns the HTML that stands for the tables of `attend report`. */
+/** Returns the HTML that stands for the tables of `attend report` or `attend explain`. */
 export function content(data) {
   if (data.comparison) return comparisonContent(data);
+  if (data.explanation) {
+    const { title, labels } = data.explanation;
+    const tables = table(
+      "Tokens",
+      ["token"],
+      labels[0].map((token) => [token]),
+    );
+    return (
+      `<h1>${escaped(title)}</h1>` + `<section id="explanation"><h2>Steps</h2>${tables}</section>`
+    );
+  }
   const parts = {
     curves: [
       "Curves",

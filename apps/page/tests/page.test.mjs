@@ -2,17 +2,15 @@
 
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, afterEach, before, describe, test } from "node:test";
-import { pathToFileURL } from "node:url";
+import { describe, test } from "node:test";
 
 import { bytes, embeddingPoints, headWeights } from "../src/decode.js";
 import { number, percent, visible } from "../src/format.js";
 import { smoothed } from "../src/series.js";
-import { launch, WIDTHS } from "./browser.mjs";
+import { WIDTHS } from "./browser.mjs";
 import {
   comparison,
   FIXTURES,
@@ -24,38 +22,9 @@ import {
   translation,
   usual,
 } from "./fixtures.mjs";
+import { folder, open, openData } from "./open.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
-const folder = mkdtempSync(join(tmpdir(), "page-"));
-let browser;
-let context;
-
-before(async () => (browser = await launch()));
-afterEach(async () => context?.close());
-after(async () => {
-  await browser?.close();
-  rmSync(folder, { recursive: true });
-});
-
-/** Opens a page. `page.problems` lists the messages of its console, errors and requests. */
-async function open(html, options = {}) {
-  context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
-  const page = await context.newPage();
-  const url = pathToFileURL(join(folder, "report.html")).href;
-  writeFileSync(join(folder, "report.html"), html);
-  page.problems = [];
-  page.on("console", (message) => page.problems.push(message.text()));
-  page.on("pageerror", (error) => page.problems.push(String(error)));
-  page.on("request", (request) => {
-    if (request.url() !== url && !request.url().startsWith("data:"))
-      page.problems.push(request.url());
-  });
-  await page.goto(url);
-  return page;
-}
-
-const openData = (data, options) => open(pageOf(data), options);
-
 /** Returns the text of the file that a click on a button saves. */
 async function saved(page, name) {
   const [download] = await Promise.all([
