@@ -6,18 +6,25 @@
 #include <utf8.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
 
 namespace attend {
 namespace {
 
-void append_printable(std::string& text, char byte) {
-  const auto code = static_cast<unsigned char>(byte);
-  if (code < 0x20 || code == 0x7F) {
-    text += fmt::format("\\x{:02x}", code);
-  } else {
-    text += byte;
-  }
+/// Returns true for characters that a terminal does not show, and that change how it shows others.
+/// The joiners U+200C and U+200D are needed in Persian and in emoji.
+bool is_control(uint32_t character) {
+  const auto between = [&](uint32_t first, uint32_t last) {
+    return character >= first && character <= last;
+  };
+  return character < 0x20 || between(0x7F, 0x9F) || character == 0x61C || character == 0x200B ||
+         between(0x200E, 0x200F) || between(0x2028, 0x202E) || between(0x2060, 0x206F) ||
+         character == 0xFEFF;
+}
+
+void append_escaped(std::string& text, std::string_view bytes) {
+  for (const char byte : bytes) text += fmt::format("\\x{:02x}", static_cast<unsigned char>(byte));
 }
 
 }  // namespace
@@ -69,17 +76,16 @@ std::string printable(std::string_view bytes) {
   std::string text;
   for (auto from = bytes.begin(); from != bytes.end();) {
     const auto invalid = utf8::find_invalid(from, bytes.end());
-    for (; from != invalid; ++from) {
-      // U+0080 to U+009F are control characters of terminals, too: U+009B begins an escape
-      // sequence.
-      const bool is_control = *from == '\xC2' && static_cast<unsigned char>(from[1]) < 0xA0;
-      if (is_control)
-        text += fmt::format("\\xc2\\x{:02x}", static_cast<unsigned char>(*++from));
+    while (from != invalid) {
+      const auto begin = from;
+      const auto character = utf8::unchecked::next(from);
+      const std::string_view encoded(begin, from);
+      if (is_control(character))
+        append_escaped(text, encoded);
       else
-        append_printable(text, *from);
+        text += encoded;
     }
-    if (from == bytes.end()) break;
-    text += fmt::format("\\x{:02x}", static_cast<unsigned char>(*from++));
+    if (from != bytes.end()) append_escaped(text, {&*from++, 1});
   }
   return text;
 }

@@ -27,8 +27,8 @@ ATTEND_API std::string line_and_column(std::string_view text, std::size_t offset
 ///     split_characters("né") returns "n" and "é"
 ATTEND_API std::vector<std::string_view> split_characters(std::string_view text);
 
-/// Returns `bytes` with control characters (below U+0020, and U+007F to U+009F) and invalid UTF-8
-/// escaped in hexadecimal, such as \x0a.
+/// Returns `bytes` with control characters, characters that change the direction or lines of a text
+/// or have no width (such as U+202E), and invalid UTF-8 escaped in hexadecimal, such as \x0a.
 ATTEND_API std::string printable(std::string_view bytes);
 
 /// Returns `bytes` with invalid UTF-8 replaced by U+FFFD.

@@ -59,6 +59,13 @@ TEST(Utf8, PrintableEscapesControlCharactersAndInvalidBytes) {
   EXPECT_EQ(printable("x\xE4\xB8y\xFF"), "x\\xe4\\xb8y\\xff");
 }
 
+TEST(Utf8, PrintableEscapesInvisibleCharactersThatChangeATerminal) {
+  EXPECT_EQ(printable("\u202Eevil\u2066"), "\\xe2\\x80\\xaeevil\\xe2\\x81\\xa6");
+  EXPECT_EQ(printable("a\u200Bb\u200F\u2028\uFEFF"),
+            "a\\xe2\\x80\\x8bb\\xe2\\x80\\x8f\\xe2\\x80\\xa8\\xef\\xbb\\xbf");
+  EXPECT_EQ(printable("می\u200Cخواهم €"), "می\u200Cخواهم €");
+}
+
 TEST(Utf8, ReplaceInvalidUtf8InsertsReplacementCharacters) {
   EXPECT_EQ(replace_invalid_utf8("né\n\x1B"), "né\n\x1B");
   EXPECT_EQ(replace_invalid_utf8("a\xBDz\xFF"), "a\uFFFDz\uFFFD");
