@@ -157,7 +157,7 @@ class OfARun(ReportTest):
                 self.assertEqual([token, prediction["probability"]], prediction["top"][0])  # greedy decoding
         explained = json.loads(self.succeeds("explain", self.run_directory, "--text", samples[0]["input"],
                                              "--json").stdout)
-        [expected] = explained["steps"][-1]["matrices"]
+        expected = explained["steps"][-1]["matrices"][0]
         found = self.report.data["attention"][0]["predictions"][0]["top"]
         self.assertEqual([label for label, _ in found], expected["rows"][:5])
         for (_, probability), (_, other) in zip(found, expected["values"]):

@@ -26,10 +26,23 @@ std::string projection_text(const torch::Tensor& x, const torch::nn::Linear& lin
          (linear->bias.defined() ? " + " + steps.text(linear->bias[0].item<double>()) : "");
 }
 
-LabelledMatrix weight_matrix(const std::string& name, const torch::nn::Linear& linear,
-                             const std::string& from, const std::string& to) {
+/// Returns the matrices of a linear layer with input `x` (T, N) and output `result` (T, M). The
+/// numbers `from` and `to` name its rows and columns, `suffix` its weight W_SUFFIX and bias.
+std::vector<LabelledMatrix> linear_matrices(const torch::Tensor& x,
+                                            const torch::nn::Linear& linear,
+                                            const std::string& suffix, const std::string& from,
+                                            const std::string& to, const torch::Tensor& result,
+                                            const TokenSteps& steps) {
   const auto weight = linear->weight.t();
-  return {name, weight, numbered(from, weight.size(0)), numbered(to, weight.size(1))};
+  std::vector<LabelledMatrix> matrices{
+      {"W_" + suffix, weight, numbered(from, weight.size(0)), numbered(to, weight.size(1))}};
+  Origin origin{"linear", {x, weight}};
+  if (linear->bias.defined()) {
+    matrices.push_back(row_matrix("b_" + suffix, linear->bias, to));
+    origin.operands.push_back(matrices.back().values);
+  }
+  matrices.push_back(steps.by_token(to, result, std::move(origin)));
+  return matrices;
 }
 
 /// Adds the steps of the branches of a block.
@@ -57,10 +70,12 @@ class BlockSteps {
     auto result = x.values;
     std::vector<std::string> symbols{x.symbol};
     std::vector<std::string> numbers{steps_.first(x.values)};
+    Origin origin{"sum", {x.values}};
     for (const auto& term : terms) {
       result = result + term.values;
       symbols.push_back(term.symbol);
       numbers.push_back(steps_.first(term.values));
+      origin.operands.push_back(term.values);
     }
     const auto change = (result - x.values)[steps_.row()].norm() / x.values[steps_.row()].norm();
     steps_.add(
@@ -68,7 +83,7 @@ class BlockSteps {
          .formula = fmt::format("{} = {}", symbol, fmt::join(symbols, " + ")),
          .description = "The result is added to the vector that went in, which is therefore not "
                         "lost.",
-         .matrices = {steps_.by_token(symbol, result)},
+         .matrices = {steps_.by_token(symbol, result, std::move(origin))},
          .calculation = fmt::format("{} = {} = {}", first_number(symbol, steps_),
                                     fmt::join(numbers, " + "), steps_.first(result)),
          .conclusion = fmt::format("The vector of '{}' changed by {:.0f}% of its length.",
@@ -83,17 +98,20 @@ class BlockSteps {
     const auto y = constant != nullptr                  ? constant->forward(x.values)
                    : module.as<LayerScale>() != nullptr ? module.as<LayerScale>()->forward(x.values)
                                                         : module.as<ReZero>()->forward(x.values);
-    const double factor = constant != nullptr
-                              ? constant->factor
-                              : module.parameters().front().flatten()[0].item<double>();
+    const auto factors = row_matrix(
+        "c",
+        constant != nullptr ? torch::tensor({constant->factor}) : module.parameters().front().flatten(),
+        "c");
     steps_.add(
         {.title = "Scale",
          .formula = fmt::format("Z = c {}", x.symbol),
          .description = constant != nullptr ? "The result is multiplied by a constant c."
                                             : "The result is multiplied by a learned factor c.",
-         .matrices = {steps_.by_token("Z", y)},
+         .matrices = {factors,
+                      steps_.by_token("Z", y, {"product", {x.values, factors.values}})},
          .calculation = fmt::format("{} = {} * {} = {}", first_number("Z", steps_),
-                                    steps_.text(factor), steps_.first(x.values), steps_.first(y))},
+                                    steps_.text(factors.values[0][0].item<double>()),
+                                    steps_.first(x.values), steps_.first(y))},
         branch.title);
     return {"Z", y};
   }
@@ -128,13 +146,13 @@ TokenMatrix add_block_steps(const torch::nn::Module& block, NormOrder order,
   return x;
 }
 
-TokenMatrix add_joined_heads_steps(const torch::Tensor& heads, const torch::nn::Linear& out,
+TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads, const torch::nn::Linear& out,
                                    const std::string& title, TokenSteps& steps) {
-  const auto joined = heads.transpose(0, 1).flatten(1);  // (T, H * D)
+  const auto joined = torch::cat(heads, 1);  // (T, H * D)
   steps.add({.title = "Heads joined",
-             .formula = fmt::format("Y = [{}]", fmt::join(numbered("Y", heads.size(0)), " ")),
+             .formula = fmt::format("Y = [{}]", fmt::join(numbered("Y", static_cast<int64_t>(heads.size())), " ")),
              .description = "The outputs of the heads are placed side by side.",
-             .matrices = {steps.by_token("Y", joined)},
+             .matrices = {steps.by_token("Y", joined, {"columns", heads})},
              .conclusion = "Each head has its own weights, so it can attend to other tokens for "
                            "another reason."},
             title);
@@ -142,7 +160,7 @@ TokenMatrix add_joined_heads_steps(const torch::Tensor& heads, const torch::nn::
   steps.add({.title = "Output projection",
              .formula = out->bias.defined() ? "O = Y W_O + b_O" : "O = Y W_O",
              .description = "A learned matrix mixes the heads.",
-             .matrices = {weight_matrix("W_O", out, "Y", "O"), steps.by_token("O", output)},
+             .matrices = linear_matrices(joined, out, "O", "Y", "O", output, steps),
              .calculation = fmt::format("{} = {} = {}", first_number("O", steps),
                                         projection_text(joined, out, steps), steps.first(output))},
             title);
@@ -169,25 +187,36 @@ TokenMatrix add_feed_forward_steps(torch::nn::AnyModule& feed_forward, const Tok
   const bool gated = is_gated(activation);
   steps.add(
       {.title = "Hidden layer",
-       .formula = fmt::format("H = {}({} W_1{})", name, x.symbol,
+       .formula = fmt::format("U = {} W_1{}", x.symbol,
                               layers->up->bias.defined() ? " + b_1" : ""),
+       .description = "A learned matrix. Each token is processed by itself.",
+       .matrices = linear_matrices(x.values, layers->up, "1", x.symbol, "U", up, steps),
+       .calculation = fmt::format("{} = {} = {}", first_number("U", steps),
+                                  projection_text(x.values, layers->up, steps), steps.first(up))},
+      title);
+  const auto width = hidden.size(1);
+  const auto function = fmt::format("{}({})", name, steps.first(up));
+  steps.add(
+      {.title = "Activation",
+       .formula = fmt::format("H = {}(U)", name),
        .description =
-           gated ? "A learned matrix, then an activation, which multiplies one half of the numbers "
-                   "by a function of the other half. Each token is processed by itself."
-                 : "A learned matrix, then an activation. Each token is processed by itself.",
-       .matrices = {weight_matrix("W_1", layers->up, x.symbol, "u"), steps.by_token("H", hidden)},
-       .calculation = gated
-                          ? ""
-                          : fmt::format("{0} = {1}({2}) = {1}({3}) = {4}", first_number("H", steps),
-                                        name, projection_text(x.values, layers->up, steps),
-                                        steps.first(up), steps.first(hidden))},
+           gated ? "The numbers of the first half of U, after a function, are multiplied by those "
+                   "of the second half."
+                 : "A function of each number. Without it, the two matrices of the feed-forward "
+                   "layer would be one.",
+       .matrices = {steps.by_token(
+           "H", hidden, {.operation = "activation", .operands = {up}, .name = name})},
+       .calculation = fmt::format(
+           "{} = {}{} = {}", first_number("H", steps), function,
+           gated ? " * " + steps.text(up[steps.row()][width].item<double>()) : "",
+           steps.first(hidden))},
       title);
   steps.add(
       {.title = "Output",
        .formula = layers->down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
        .description = "Another learned matrix turns the hidden numbers into a vector of the "
                       "width of the model.",
-       .matrices = {weight_matrix("W_2", layers->down, "H", "F"), steps.by_token("F", output)},
+       .matrices = linear_matrices(hidden, layers->down, "2", "H", "F", output, steps),
        .calculation =
            fmt::format("{} = {} = {}", first_number("F", steps),
                        projection_text(hidden, layers->down, steps), steps.first(output))},
@@ -201,10 +230,19 @@ TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const s
   const auto first = steps.text(row[0].item<double>());
   ExplanationStep step{.title = "Norm"};
   torch::Tensor result;
+  Origin origin{.operands = {x.values}};
+  const auto add_weight = [&](const std::string& name, const torch::Tensor& weight) {
+    step.matrices.push_back(row_matrix(name, weight, symbol));
+    origin.operands.push_back(step.matrices.back().values);
+  };
   if (auto* layer = norm.as<LayerNorm>()) {
     result = layer->forward(x.values);
     const auto bias = layer->bias;
     const auto mean = row.mean().item<double>();
+    origin.operation = "layer_norm";
+    origin.number = layer->options.eps();
+    add_weight("w", layer->weight);
+    if (bias.defined()) add_weight("b", bias);
     step.formula = fmt::format("{} = ({} - mean) / sqrt(variance + {}) * w{}", symbol, x.symbol,
                                layer->options.eps(), bias.defined() ? " + b" : "");
     step.description =
@@ -219,6 +257,9 @@ TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const s
     auto* rms = norm.as<RMSNorm>();
     if (rms == nullptr) throw std::logic_error("expected a LayerNorm or RMSNorm");
     result = rms->forward(x.values);
+    origin.operation = "rms_norm";
+    origin.number = rms->options.eps();
+    add_weight("w", rms->weight);
     step.formula = fmt::format("{0} = {1} / sqrt(mean of {1}^2) * w", symbol, x.symbol);
     step.description =
         "Each vector is scaled, so that the mean of its squares is 1, then multiplied by learned "
@@ -229,7 +270,7 @@ TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const s
   }
   step.calculation = fmt::format("{} = {} = {}", first_number(symbol, steps), step.calculation,
                                  steps.first(result));
-  step.matrices = {steps.by_token(symbol, result)};
+  step.matrices.push_back(steps.by_token(symbol, result, std::move(origin)));
   steps.add(std::move(step), title);
   return {symbol, result};
 }

@@ -32,8 +32,8 @@ TokenMatrix add_block_steps(const torch::nn::Module& block, NormOrder order,
                             const std::vector<BranchExample>& branches, TokenMatrix x,
                             TokenSteps& steps);
 
-/// Appends the steps of joined heads and output projection. `heads`: (H, T, D).
-TokenMatrix add_joined_heads_steps(const torch::Tensor& heads, const torch::nn::Linear& out,
+/// Appends the steps of joined heads and output projection. `heads`: H outputs (T, D).
+TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads, const torch::nn::Linear& out,
                                    const std::string& title, TokenSteps& steps);
 
 /// Appends the steps of a FeedForward or MixtureOfExperts.

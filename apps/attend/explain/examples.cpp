@@ -132,14 +132,21 @@ Explanation explain_bank(const std::string& token) {
   const auto layer = torch::tensor(
       {{1.0, 0.2, 0.0}, {0.1, 1.1, 0.0}, {0.5, 0.5, 1.0}, {0.0, 0.3, 0.8}}, torch::kFloat);
   for (const auto& [name, tokens, vectors] : sentences) {
-    explanation.steps.push_back(
-        {.title = fmt::format("{}: a layer without attention", name),
+    const auto found = std::find(tokens.begin(), tokens.end(), wanted);
+    TokenSteps steps(tokens, found == tokens.end() ? 1 : found - tokens.begin(), explanation);
+    const auto output = vectors.mm(layer);
+    steps.add(
+        {.title = "a layer without attention",
          .formula = "X W",
          .description = "A linear layer sees one token at a time.",
-         .matrices = {{"X", vectors, tokens, numbered("x", 4)},
+         .matrices = {steps.by_token("X", vectors, {}, "x"),
                       {"W", layer, numbered("x", 4), numbered("y", 3)},
-                      {"X W", vectors.mm(layer), tokens, numbered("y", 3)}},
-         .conclusion = "The output of 'bank' is the same in both contexts."});
+                      steps.by_token("X W", output, {"linear", {vectors, layer}}, "y")},
+         .calculation = fmt::format("X W[{}, y1] = {} = {}", steps.token(),
+                                    steps.products(vectors[steps.row()], layer.select(1, 0)),
+                                    steps.first(output)),
+         .conclusion = "The output of 'bank' is the same in both contexts."},
+        name);
   }
   const auto attend = [&](const std::string& kind, const std::optional<Projection>& query,
                           const std::optional<Projection>& key,
@@ -209,7 +216,7 @@ Explanation explain_blocks(const std::string& token) {
       example.prefix = fmt::format("head {}", head + 1);
       heads.push_back(add_attention_steps(example, row, explanation));
     }
-    return add_joined_heads_steps(torch::stack(heads), block->attention->out, "attention", steps);
+    return add_joined_heads_steps(heads, block->attention->out, "attention", steps);
   };
   const auto feed = [&](const TokenMatrix& inputs) {
     return add_feed_forward_steps(block->feed_forward, inputs, "feed-forward", steps);

@@ -2,15 +2,15 @@
 
 #include "attend/input_error.h"
 #include "attend/ops/attention_recorder.h"
-#include "attend/train/answer.h"
 #include "explain/block_steps.h"
+#include "explain/explained_text.h"
+#include "explain/what_if.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
-#include <map>
 #include <stdexcept>
 
 namespace attend::app {
@@ -34,186 +34,56 @@ class Capture : public AttentionHook {
   torch::Tensor heads_;
 };
 
-/// Returns a different label for each token: "the", or "the@3" if "the" occurs more than once.
-std::vector<std::string> labels_of(const std::vector<int64_t>& ids, const Tokenizer& tokenizer) {
-  std::map<std::string, int> counts;
-  std::vector<std::string> labels;
-  for (const auto id : ids) {
-    auto label = tokenizer.token(id);
-    if (label.find_first_not_of(' ') == label.npos) label = fmt::format("'{}'", label);
-    ++counts[label];
-    labels.push_back(std::move(label));
-  }
-  for (std::size_t i = 0; i < labels.size(); ++i) {
-    if (counts[labels[i]] > 1) labels[i] += fmt::format("@{}", i + 1);
-  }
-  return labels;
-}
-
-/// The parts of a model that are explained: a stack of blocks between embedding and logits.
-struct ExplainedModel {
-  TokenEmbedding embedding;
-  torch::nn::ModuleList blocks;  ///< TransformerBlocks or DecoderBlocks
-  torch::nn::AnyModule norm;     ///< after the last block; may be empty
-};
-
-ExplainedModel explained_model(train::Model& model) {
-  if (auto* language_model = std::get_if<LanguageModel>(&model)) {
-    const auto& decoder = (*language_model)->decoder;
-    return {(*language_model)->embedding, decoder->blocks, decoder->norm};
-  }
-  if (auto* classifier = std::get_if<SequenceClassifier>(&model)) {
-    const auto& encoder = (*classifier)->encoder;
-    return {(*classifier)->embedding, encoder->blocks, encoder->norm};
-  }
-  const auto& seq2seq = std::get<Seq2Seq>(model);
-  const auto& decoder = seq2seq->transformer->decoder;
-  return {seq2seq->target_embedding, decoder->blocks, decoder->norm};
-}
-
-torch::Tensor to_tensor(const std::vector<int64_t>& ids) {
-  return torch::tensor(ids, torch::kLong);
-}
-
 class RunExplainer {
  public:
   RunExplainer(train::Run& run, const RunQuestion& question)
-      : run_(run), question_(question), model_(explained_model(run.model)) {
-    const auto num_layers = static_cast<int64_t>(model_.blocks->size());
-    const auto num_heads = run.recipe.stack().num_heads;
-    const auto ids = run.tokenizer->encode(question.text);
-    check_count("--text", ids, 1);
-    if (num_layers == 0)
-      throw InputError("the model has no attention: num_layers is 0, expected at least 1");
+      : run_(run), question_(question), text_(run, question.text, question.answer) {
+    const auto num_layers = text_.num_layers();
     layer_ = question.layer == 0 ? num_layers : question.layer;
     check_range("--layer", layer_, num_layers);
-    check_range("--head", question.head, num_heads);
+    check_range("--head", question.head, text_.num_heads());
     head_ = question.head - 1;
-    text_ = to_tensor(ids);
-    text_labels_ = labels_of(ids, *run.tokenizer);
-    tokens_ = text_;
-    auto labels = text_labels_;
-    if (is_seq2seq()) {
-      const auto answer = answer_ids(ids);
-      tokens_ = to_tensor(answer);
-      labels = labels_of(answer, *run.tokenizer);
-    } else if (question.answer) {
-      throw InputError(
-          fmt::format("--answer has no effect: only a seq2seq has an answer, found a {}",
-                      train::model_kind(run.recipe.model)));
-    }
-    args_.causal = !std::holds_alternative<SequenceClassifier>(run.model);
-    const auto row =
-        question.token.empty() ? tokens_.size(0) - 1 : row_of("--token", labels, question.token);
-    explanation_ = {fmt::format("Layer {} of {}{}, head {} of {}", layer_, num_layers,
-                                is_seq2seq() ? " of the decoder" : "", question.head, num_heads),
-                    labels[static_cast<std::size_t>(row)]};
-    steps_.emplace(std::move(labels), row, explanation_);
+    const auto& labels = text_.labels;
+    const auto row = question.token.empty() ? static_cast<int64_t>(labels.size()) - 1
+                                            : row_of("--token", labels, question.token);
+    explanation_ = {
+        .title = fmt::format("Layer {} of {}{}, head {} of {}", layer_, num_layers,
+                             text_.is_seq2seq() ? " of the decoder" : "", question.head,
+                             text_.num_heads()),
+        .token = labels[static_cast<std::size_t>(row)],
+        .layer = layer_,
+        .head = question.head};
+    steps_.emplace(labels, row, explanation_);
   }
 
   Explanation explain() {
-    const auto pass = run();
+    const auto pass = text_.forward(layer_, steps_->row());
     add_token_vectors(pass);
-    add_block(pass);
-    if (!model_.norm.is_empty()) {
-      const auto symbol = layer_ == static_cast<int64_t>(model_.blocks->size()) ? "B" : "X";
-      add_norm_step(*model_.norm.ptr(), {symbol, pass.last}, "N", "after the last layer", *steps_);
+    TokenMatrix x = add_block(pass);
+    if (layer_ < text_.num_layers()) {
+      x = {"X", pass.last};
+      steps_->add({.title = "Output of the last layer",
+                   .formula = "X",
+                   .description = fmt::format("The vectors after the other {} layer{}.",
+                                              text_.num_layers() - layer_,
+                                              text_.num_layers() - layer_ == 1 ? "" : "s"),
+                   .matrices = {steps_->by_token("X", x.values)}});
     }
-    add_prediction(pass.logits);
-    if (changes()) add_changes(pass);
+    if (!text_.norm.is_empty())
+      x = add_norm_step(*text_.norm.ptr(), x, "N", "after the last layer", *steps_);
+    add_prediction(x.values, pass.logits);
+    if (has_changes(question_)) add_changes(pass);
     return std::move(explanation_);
   }
 
  private:
-  /// Intermediate values of one forward pass.
-  struct Pass {
-    torch::Tensor memory;               // (S, E), output of the encoder of a Seq2Seq
-    torch::Tensor embedded;             // (T, E)
-    torch::Tensor input;                // (T, E), of the block
-    torch::Tensor output;               // (T, E), of the block
-    torch::Tensor last;                 // (T, E), of the last block
-    torch::Tensor weights;              // (H, T, S), of the block; of a Seq2Seq, of the
-                                        // cross-attention
-    torch::Tensor first_values;         // see ForwardState
-    torch::Tensor first_relative_bias;  // see ForwardState
-    torch::Tensor logits;               // (N), of the tokens that may follow, or of the classes
-  };
-
-  bool is_seq2seq() const { return std::holds_alternative<Seq2Seq>(run_.model); }
   const std::string& token() const { return steps_->token(); }
 
-  void check_count(const char* flag, const std::vector<int64_t>& ids, std::size_t min) const {
-    const auto max_seq_len = run_.recipe.max_seq_len();
-    if (ids.size() >= min && static_cast<int64_t>(ids.size()) <= max_seq_len) return;
-    throw InputError(fmt::format("{}: expected {} to {} tokens (max_seq_len), found {}", flag, min,
-                                 max_seq_len, ids.size()));
-  }
-
-  /// Returns the tokens that the decoder of a Seq2Seq reads: the begin token and the answer. The
-  /// decoder does not read the last token of an answer of max_seq_len tokens.
-  std::vector<int64_t> answer_ids(const std::vector<int64_t>& text) const {
-    const auto max_seq_len = run_.recipe.max_seq_len();
-    const auto special = train::answer_tokens(*run_.tokenizer);
-    const GenerationOptions greedy{.max_new_tokens = max_seq_len, .sampling = {.temperature = 0.0}};
-    auto ids = question_.answer
-                   ? run_.tokenizer->encode(*question_.answer)
-                   : generate(std::get<Seq2Seq>(run_.model), text, special, greedy).tokens;
-    std::erase(ids, special.eos_token);
-    check_count("--answer", ids, 0);
-    ids.insert(ids.begin(), special.bos_token);
-    ids.resize(std::min(ids.size(), static_cast<std::size_t>(max_seq_len)));
-    return ids;
-  }
-
-  Pass run() {
-    Pass pass;
-    auto* seq2seq = std::get_if<Seq2Seq>(&run_.model);
-    if (seq2seq != nullptr) pass.memory = (*seq2seq)->encode(text_, text_mask_);
-    SharedTensors shared;
-    ForwardState state{.shared = &shared,
-                       .first_values = &pass.first_values,
-                       .first_relative_bias = &pass.first_relative_bias};
-    auto x = pass.embedded = model_.embedding->forward(tokens_, {});
-    for (const auto& block : *model_.blocks) {
-      const AttentionRecorder recorder;
-      const auto y = forward(*block, x, pass.memory, state);
-      if (++state.layer == layer_) {
-        pass.input = x;
-        pass.output = y;
-        pass.weights = recorder.weights().back();
-      }
-      x = y;
-    }
-    pass.last = x;
-    if (!model_.norm.is_empty()) x = model_.norm.forward(x);
-    if (seq2seq != nullptr) {
-      pass.logits = (*seq2seq)->logits(x)[steps_->row()];
-    } else if (auto* model = std::get_if<LanguageModel>(&run_.model)) {
-      pass.logits = (*model)->logits(x)[steps_->row()];
-    } else {
-      pass.logits = std::get<SequenceClassifier>(run_.model)->forward(tokens_, text_mask_);
-    }
-    return pass;
-  }
-
-  torch::Tensor forward(torch::nn::Module& block, const torch::Tensor& x,
-                        const torch::Tensor& memory, const ForwardState& state) const {
-    if (auto* decoder = block.as<DecoderBlock>())
-      return decoder->forward(x, memory, self_args(), {.key_mask = text_mask_}, state);
-    return block.as<TransformerBlock>()->forward(x, self_args(), state);
-  }
-
-  AttentionArgs self_args() const {
-    auto args = args_;
-    if (!is_seq2seq()) args.key_mask = text_mask_;
-    return args;
-  }
-
-  void add_token_vectors(const Pass& pass) {
+  void add_token_vectors(const ForwardPass& pass) {
     const auto& config = run_.recipe.stack();
-    if (is_seq2seq()) {
+    if (text_.is_seq2seq()) {
       auto matrix = steps_->by_token("M", pass.memory);
-      matrix.rows = text_labels_;
+      matrix.rows = text_.text_labels;
       matrix.by_token = false;
       steps_->add({.title = "Memory",
                    .formula = "M = encoder(text)",
@@ -249,8 +119,8 @@ class RunExplainer {
                  .matrices = {steps_->by_token("X", pass.input)}});
   }
 
-  void add_block(const Pass& pass) {
-    auto& module = *model_.blocks->ptr(static_cast<std::size_t>(layer_ - 1));
+  TokenMatrix add_block(const ForwardPass& pass) {
+    auto& module = *text_.blocks->ptr(static_cast<std::size_t>(layer_ - 1));
     auto first_values = pass.first_values;
     auto first_relative_bias = pass.first_relative_bias;
     SharedTensors shared;
@@ -262,10 +132,10 @@ class RunExplainer {
     auto* encoder = module.as<TransformerBlock>();
     const auto attend = [&](const TokenMatrix& x) {
       const auto& attention = decoder != nullptr ? decoder->attention : encoder->attention;
-      return add_attention(attention, x, {}, self_args(), state);
+      return add_attention(attention, x, {}, text_.self_attention_args(), state);
     };
     const auto attend_memory = [&](const TokenMatrix& x) {
-      return add_attention(decoder->cross_attention, x, pass.memory, {.key_mask = text_mask_},
+      return add_attention(decoder->cross_attention, x, pass.memory, {.key_mask = text_.text_mask},
                            {.layer = state.layer, .shared = &shared});
     };
     const auto feed = [&](const TokenMatrix& x) {
@@ -280,6 +150,7 @@ class RunExplainer {
     const auto output = add_block_steps(module, order, branches, {"X", pass.input}, *steps_);
     if (!output.values.allclose(pass.output, 1e-3, 1e-5))
       throw std::logic_error("the output of the steps differs from that of the model");
+    return output;
   }
 
   /// Appends the steps of the explained head and of the output projection. `memory` (S, E) is
@@ -299,9 +170,9 @@ class RunExplainer {
     const auto weights = recorder.weights().back()[head_];
     const auto* title = cross ? "cross-attention" : "attention";
     auto example = head_example(context, weights);
-    if (cross) example.sources = text_labels_;
+    if (cross) example.sources = text_.text_labels;
     example.prefix = fmt::format("{}head {}", cross ? "cross-attention, " : "", head_ + 1);
-    add_attention_steps(example, steps_->row(), explanation_);
+    auto output = add_attention_steps(example, steps_->row(), explanation_);
     const auto& found = explanation_.steps[explanation_.steps.size() - 2].matrices.back().values;
     if (!found.allclose(weights, 1e-3, 1e-5))
       throw std::logic_error("the attention weights of the steps differ from those of the model");
@@ -312,13 +183,16 @@ class RunExplainer {
         heads = hook->after_attention(context, heads);
     }
     if (!heads.equal(capture.heads())) {
+      output = heads[head_];
       steps_->add({.title = fmt::format("head {}: Gate", head_ + 1),
                    .formula = "Y = Y * gate",
                    .description = "The output of the head is multiplied by a learned gate, which "
                                   "depends on the vector of the token.",
-                   .matrices = {steps_->by_token("Y", heads[head_], "y")}});
+                   .matrices = {steps_->by_token("Y", output, {}, "y")}});
     }
-    return add_joined_heads_steps(heads, attention->out, title, *steps_);
+    auto outputs = heads.unbind();
+    outputs[static_cast<std::size_t>(head_)] = output;
+    return add_joined_heads_steps(outputs, attention->out, title, *steps_);
   }
 
   /// `weights`: (T, S), of the explained head.
@@ -378,10 +252,74 @@ class RunExplainer {
     return table;
   }
 
-  void add_prediction(const torch::Tensor& logits) {
+  /// The vector from which the logits are computed, (T, E) or, of a classifier, (1, E): appends the
+  /// step that pools the vectors `x` (T, E) of a classifier.
+  torch::Tensor add_pooled_vector(const torch::Tensor& x) {
+    auto* classifier = std::get_if<SequenceClassifier>(&run_.model);
+    if (classifier == nullptr) return x;
+    const auto pooling = (*classifier)->config.pooling;
+    ExplanationStep step{.title = "Pooled vector",
+                         .formula = fmt::format("P = {} of the vectors", to_string(pooling)),
+                         .description = "The vectors of all tokens become one vector."};
+    LabelledMatrix pooled{"P", pooling == Pooling::max ? std::get<0>(x.max(0, true)) : torch::Tensor(),
+                          {"P"}, numbered("P", x.size(1))};
+    if (pooling != Pooling::max) {
+      auto weights = torch::zeros({1, x.size(0)});
+      if (pooling == Pooling::mean)
+        weights.fill_(1.0 / static_cast<double>(x.size(0)));
+      else
+        weights[0][0] = 1.0;
+      step.matrices.push_back({"p", weights, {"p"}, text_.labels});
+      pooled.values = weights.mm(x);
+      pooled.origin = {"linear", {weights, x}};
+    }
+    const auto result = pooled.values;
+    step.matrices.push_back(std::move(pooled));
+    steps_->add(std::move(step));
+    return result;
+  }
+
+  /// Returns the weight (N, E) and the bias (N), which may be undefined, of the logits.
+  std::pair<torch::Tensor, torch::Tensor> output_layer() const {
+    const auto weight_of = [](const auto& model, const auto& embedding) {
+      return model->config.tie_embeddings ? embedding->token->weight : model->head->weight;
+    };
+    if (auto* model = std::get_if<LanguageModel>(&run_.model))
+      return {weight_of(*model, (*model)->embedding), {}};
+    if (auto* model = std::get_if<Seq2Seq>(&run_.model))
+      return {weight_of(*model, (*model)->target_embedding), {}};
+    const auto& head = std::get<SequenceClassifier>(run_.model)->head;
+    return {head->weight, head->bias};
+  }
+
+  /// `x`: (T, E), after the last layer.
+  void add_prediction(const torch::Tensor& x, const torch::Tensor& logits) {
+    const auto vectors = add_pooled_vector(x);
     const auto probabilities = logits.softmax(-1);
     auto table = top(probabilities, {logits, probabilities}, {"logit", "probability"});
-    const auto& best = table.rows.front();
+    const auto [weight, bias] = output_layer();
+    const auto order = std::get<1>(probabilities.topk(table.values.size(0)));
+    const double largest = logits.max().item<double>();
+    const double shift = std::abs(largest) > kLargeLogit ? largest : 0.0;
+    table.origin = {.operation = "prediction",
+                    .number = (logits.to(torch::kDouble) - shift).exp().sum().item<double>()};
+    std::vector<LabelledMatrix> matrices;
+    // Not if the logits are scaled or capped, or are those of a model with a pooler.
+    const auto vector = vectors[vectors.size(0) == 1 ? 0 : steps_->row()];
+    const auto expected =
+        bias.defined() ? weight.mv(vector) + bias : weight.mv(vector);
+    if (expected.allclose(logits, 1e-3, 1e-4)) {
+      matrices.push_back({"W", weight.index({order}).t(), numbered("x", weight.size(1)), table.rows});
+      table.origin.operands = {vectors, matrices.back().values};
+      if (bias.defined()) {
+        auto biases = row_matrix("b", bias.index({order}), "b");
+        biases.columns = table.rows;
+        table.origin.operands.push_back(biases.values);
+        matrices.push_back(std::move(biases));
+      }
+    }
+    const auto best = table.rows.front();
+    matrices.insert(matrices.begin(), std::move(table));
     const auto calculation =
         fmt::format("P[{}] = {}", best, steps_->softmax(logits, logits.argmax().item<int64_t>()));
     const auto conclusion = fmt::format("'{}' has the highest probability, {:.1f}%.", best,
@@ -395,41 +333,30 @@ class RunExplainer {
                                "vocabulary. The softmax turns these logits into probabilities of "
                                "the next token.",
                                token())
-                 : "The vectors of all tokens are pooled to one. It is compared with a vector of "
-                   "each class. The softmax turns these logits into probabilities.",
-         .matrices = {std::move(table)},
+                 : "The pooled vector is compared with a vector of each class. The softmax turns "
+                   "these logits into probabilities.",
+         .matrices = std::move(matrices),
          .calculation = calculation,
          .conclusion = conclusion});
   }
 
-  bool changes() const {
-    return !question_.masks.empty() || !question_.no_heads.empty() || !question_.swaps.empty();
-  }
-
-  /// Changes tokens, mask and weights, runs the model again, and adds a step that compares it with
-  /// `before`.
-  void add_changes(const Pass& before) {
-    auto mask = torch::ones_like(text_, torch::kBool);
-    for (const auto& masked : question_.masks) {
-      mask[row_of("--mask", text_labels_, masked)] = false;
-      described_changes_.push_back(fmt::format("mask {}", masked));
-    }
-    if (!question_.masks.empty()) text_mask_ = mask;
-    for (const auto& head : question_.no_heads) remove_head(head);
-    for (const auto& swap : question_.swaps) swap_token(swap);
-    const auto after = run();
-
-    const auto row = [&](const Pass& pass) { return pass.weights[head_][steps_->row()]; };  // (S)
+  /// Runs the model again with the changes, and adds a step that compares it with `before`.
+  void add_changes(const ForwardPass& before) {
+    const WhatIf changes(question_, text_);
+    const auto after = text_.forward(layer_, steps_->row());
+    const auto row = [&](const ForwardPass& pass) {
+      return pass.weights[head_][steps_->row()];  // (S)
+    };
     const auto old = before.logits.softmax(-1);
     const auto now = after.logits.softmax(-1);
     auto table = top(torch::maximum(old, now), {old, now}, {"before", "after"});
     const auto names = top(now, {now}, {"after"}).rows;
     steps_->add({.title = "What if",
                  .description = fmt::format("The model runs again with the changes: {}.",
-                                            fmt::join(described_changes_, ", ")),
+                                            fmt::join(changes.descriptions(), ", ")),
                  .matrices = {{fmt::format("weights of '{}'", token()),
                                torch::stack({row(before), row(after)}, 1),
-                               text_labels_,
+                               text_.text_labels,
                                {"before", "after"}},
                               std::move(table)},
                  .conclusion = fmt::format("The prediction {} '{}', with {:.1f}%.",
@@ -437,59 +364,13 @@ class RunExplainer {
                                            names.front(), now.max().item<double>() * 100)});
   }
 
-  /// `text`: "LAYER.HEAD".
-  void remove_head(const std::string& text) {
-    const auto num_layers = static_cast<int64_t>(model_.blocks->size());
-    const auto num_heads = run_.recipe.stack().num_heads;
-    const auto dot = text.find('.');
-    const auto part = [&](const std::string& digits, int64_t count) {
-      const auto number = number_in(digits).value_or(0);
-      if (number < 1 || number > count) {
-        throw InputError(fmt::format(
-            "--no-head {}: expected LAYER.HEAD, with a layer from 1 to {} and a head from 1 to {}",
-            text, num_layers, num_heads));
-      }
-      return number - 1;
-    };
-    const auto layer = part(text.substr(0, dot), num_layers);
-    const auto head = part(dot == text.npos ? "" : text.substr(dot + 1), num_heads);
-    auto& block = *model_.blocks->ptr(static_cast<std::size_t>(layer));
-    auto* decoder = block.as<DecoderBlock>();
-    const auto& attention =
-        decoder != nullptr ? decoder->cross_attention : block.as<TransformerBlock>()->attention;
-    auto weight = attention->out->weight;  // (E, H * D)
-    const auto width = weight.size(1) / num_heads;
-    weight.slice(1, head * width, (head + 1) * width).zero_();
-    described_changes_.push_back(fmt::format("no head {}", text));
-  }
-
-  /// `text`: "TOKEN=NEW".
-  void swap_token(const std::string& text) {
-    const auto at = text.find('=', 1);  // the token may be '='
-    const auto ids =
-        at == text.npos ? std::vector<int64_t>() : run_.tokenizer->encode(text.substr(at + 1));
-    if (ids.size() != 1) {
-      throw InputError(fmt::format(
-          "--swap {}: expected TOKEN=NEW, where NEW is one token, found {}", text, ids.size()));
-    }
-    text_[row_of("--swap", text_labels_, text.substr(0, at))] = ids.front();
-    described_changes_.push_back(fmt::format("swap {}", text));
-  }
-
   train::Run& run_;
   RunQuestion question_;
-  ExplainedModel model_;
-  torch::Tensor text_;                    // (S), tokens of the text
-  std::vector<std::string> text_labels_;  // S labels
-  torch::Tensor text_mask_;               // bool (S), true = may be attended to; undefined = all
-  torch::Tensor tokens_;  // (T), tokens whose vectors the blocks process: the text or, for a
-                          // Seq2Seq, the answer
-  AttentionArgs args_;    // of self-attention
-  int64_t layer_ = 0;     // from 1
-  int64_t head_ = 0;      // from 0
+  ExplainedText text_;
+  int64_t layer_ = 0;  // from 1
+  int64_t head_ = 0;   // from 0
   Explanation explanation_;
-  std::optional<TokenSteps> steps_;  // of `tokens_`
-  std::vector<std::string> described_changes_;
+  std::optional<TokenSteps> steps_;  // of the tokens of the stack
 };
 
 }  // namespace

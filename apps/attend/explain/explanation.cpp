@@ -38,7 +38,7 @@ class AttentionSteps {
                 .description =
                     fmt::format("Each of the {} tokens is a vector of {} numbers, a row of X.",
                                 x.size(0), x.size(1)),
-                .matrices = {by_token("X", x, "x")}});
+                .matrices = {by_token("X", x, "x", {})}});
     }
     const auto queries =
         project("Q", "query", "what a token looks for", example_.query, example_.queries, "q");
@@ -67,8 +67,8 @@ class AttentionSteps {
 
   /// Returns a matrix with one row for each query or, if `of_keys`, for each key.
   LabelledMatrix by_token(const std::string& name, const torch::Tensor& values,
-                          const std::string& column, bool of_keys = false) const {
-    auto matrix = steps_.by_token(name, values, column);
+                          const std::string& column, Origin origin, bool of_keys = false) const {
+    auto matrix = steps_.by_token(name, values, std::move(origin), column);
     if (of_keys && !example_.sources.empty()) {
       matrix.rows = example_.sources;
       matrix.by_token = false;
@@ -76,14 +76,16 @@ class AttentionSteps {
     return matrix;
   }
   /// Shows the column of the largest number of the row that is followed.
-  LabelledMatrix between_tokens(const std::string& name, const torch::Tensor& values) const {
+  LabelledMatrix between_tokens(const std::string& name, const torch::Tensor& values,
+                                Origin origin) const {
     return {.name = name,
             .values = values,
             .rows = example_.tokens,
             .columns = sources(),
             .column = source(values[row_].argmax().item<int64_t>()),
             .by_token = true,
-            .between_tokens = true};
+            .between_tokens = true,
+            .origin = std::move(origin)};
   }
 
   torch::Tensor project(const std::string& symbol, const std::string& role,
@@ -95,7 +97,7 @@ class AttentionSteps {
                 .formula = symbol,
                 .description =
                     fmt::format("A row of {} is the {} of a token: {}.", symbol, role, meaning),
-                .matrices = {by_token(symbol, given, column, symbol != "Q")}});
+                .matrices = {by_token(symbol, given, column, {}, symbol != "Q")}});
       return given;
     }
     if (!projection) return x;
@@ -104,11 +106,12 @@ class AttentionSteps {
     const auto result = bias.defined() ? x.mm(weight) + bias : x.mm(weight);
     std::vector<LabelledMatrix> matrices{
         {"W_" + symbol, weight, numbered("x", weight.size(0)), numbered(column, weight.size(1))}};
+    Origin origin{"linear", {x, weight}};
     if (bias.defined()) {
-      matrices.push_back(
-          {"b_" + symbol, bias.unsqueeze(0), {"b"}, numbered(column, weight.size(1))});
+      matrices.push_back(row_matrix("b_" + symbol, bias, column));
+      origin.operands.push_back(matrices.back().values);
     }
-    matrices.push_back(by_token(symbol, result, column));
+    matrices.push_back(by_token(symbol, result, column, std::move(origin)));
     add_step({.title = fmt::format("The {} of each token", role),
               .formula = fmt::format("{0} = X W_{0}{1}", symbol,
                                      bias.defined() ? fmt::format(" + b_{}", symbol) : ""),
@@ -135,7 +138,7 @@ class AttentionSteps {
          .description = same ? "Each vector is compared with each vector by their dot product."
                              : "Each query is compared with each key by their dot product. A row "
                                "belongs to a query, a column to a key.",
-         .matrices = {between_tokens("S", scores)},
+         .matrices = {between_tokens("S", scores, {"row_products", {queries, keys}})},
          .calculation =
              fmt::format("S[{}, {}] = {} = {}", token(), source(best),
                          steps_.products(queries[row_], keys[best]), text(at(scores, row_, best))),
@@ -153,7 +156,7 @@ class AttentionSteps {
               .description =
                   "A dot product of longer vectors is larger. The scores are divided, so that "
                   "they keep the same size and the softmax does not saturate.",
-              .matrices = {between_tokens("S", scaled)},
+              .matrices = {between_tokens("S", scaled, {"divide", {scores}, divisor})},
               .calculation =
                   fmt::format("S[{}, {}] = {} / {} = {}", token(), source(0),
                               text(at(scores, row_, 0)), text(divisor), text(at(scaled, row_, 0))),
@@ -171,7 +174,7 @@ class AttentionSteps {
     add_step({.title = "Soft cap",
               .formula = fmt::format("{0} * tanh(S / {0})", cap),
               .description = "The scores are limited to a range, smoothly.",
-              .matrices = {between_tokens("S", capped)}});
+              .matrices = {between_tokens("S", capped, {"soft_cap", {scores}, cap})}});
     return capped;
   }
 
@@ -182,7 +185,8 @@ class AttentionSteps {
               .description =
                   "The bias depends on the distance of two tokens. The scores themselves do "
                   "not contain the order of the tokens.",
-              .matrices = {between_tokens("bias", example_.bias), between_tokens("S", biased)}});
+              .matrices = {between_tokens("bias", example_.bias, {}),
+                           between_tokens("S", biased, {"sum", {scores, example_.bias}})}});
     return biased;
   }
 
@@ -197,7 +201,7 @@ class AttentionSteps {
                            "and exp(-inf) = 0."
                          : "A token may not attend to masked tokens. Their scores become "
                            "-inf, and exp(-inf) = 0.",
-              .matrices = {between_tokens("S", masked)},
+              .matrices = {between_tokens("S", masked, {"mask", {scores}})},
               .conclusion = fmt::format("'{}' may attend to {} of {} tokens.", token(),
                                         allowed[row_].sum().item<int64_t>(), allowed.size(1))});
     return masked;
@@ -214,7 +218,7 @@ class AttentionSteps {
              sink ? "The softmax turns the scores of a row into positive weights. The attention "
                     "sink of the head takes a part of the sum 1."
                   : "The softmax turns the scores of a row into positive weights with the sum 1.",
-         .matrices = {between_tokens("A", weights)},
+         .matrices = {between_tokens("A", weights, {"softmax", {scores}})},
          .calculation = sink ? ""
                              : fmt::format("A[{}, {}] = {}", token(), source(best),
                                            steps_.softmax(scores[row_], best)),
@@ -232,7 +236,7 @@ class AttentionSteps {
          .description = fmt::format("The output of a token is the sum of the {} of all tokens, "
                                     "multiplied by its attention weights.",
                                     same ? "vectors" : "values"),
-         .matrices = {by_token("Y", output, "y")},
+         .matrices = {by_token("Y", output, "y", {"linear", {weights, values}})},
          .calculation = fmt::format("Y[{}, y1] = {} = {}", token(),
                                     steps_.products(weights[row_], values.select(1, 0)),
                                     text(at(output, row_, 0))),
@@ -255,12 +259,13 @@ void TokenSteps::add(ExplanationStep step, const std::string& prefix) {
 }
 
 LabelledMatrix TokenSteps::by_token(const std::string& name, const torch::Tensor& values,
-                                    const std::string& prefix) const {
+                                    Origin origin, const std::string& prefix) const {
   return {.name = name,
           .values = values,
           .rows = tokens_,
           .columns = numbered(prefix.empty() ? name : prefix, values.size(1)),
-          .by_token = true};
+          .by_token = true,
+          .origin = std::move(origin)};
 }
 
 std::string TokenSteps::text(double number) const {
@@ -280,10 +285,9 @@ std::string TokenSteps::products(const torch::Tensor& a, const torch::Tensor& b)
 }
 
 std::string TokenSteps::softmax(const torch::Tensor& logits, int64_t index) const {
-  constexpr double kLarge = 20.0;  // exp of larger numbers has too many digits
   const auto scores = logits.to(torch::kDouble);
   const double largest = scores.max().item<double>();
-  const double shift = std::abs(largest) > kLarge ? largest : 0.0;
+  const double shift = std::abs(largest) > kLargeLogit ? largest : 0.0;
   const auto powers = (scores - shift).exp();
   std::vector<std::string> terms;
   for (int64_t i = 0; i < powers.size(0); ++i) {
@@ -298,6 +302,11 @@ std::string TokenSteps::softmax(const torch::Tensor& logits, int64_t index) cons
                      shift == 0.0 ? ""
                                   : " (the largest score is subtracted from all scores, which does "
                                     "not change the result)");
+}
+
+LabelledMatrix row_matrix(const std::string& name, const torch::Tensor& vector,
+                          const std::string& prefix) {
+  return {name, vector.unsqueeze(0), {name.substr(0, 1)}, numbered(prefix, vector.size(0))};
 }
 
 std::vector<std::string> numbered(const std::string& prefix, int64_t count) {

@@ -9,6 +9,15 @@
 
 namespace attend::app {
 
+/// How the numbers of a matrix are computed from those of other matrices of an explanation.
+/// apps/page/README.md lists the operations.
+struct Origin {
+  std::string operation = {};                ///< empty: the numbers are given
+  std::vector<torch::Tensor> operands = {};  ///< `values` of other matrices, the same tensors
+  std::optional<double> number = {};         ///< of the operation, such as a divisor
+  std::string name = {};                     ///< of an activation
+};
+
 /// A matrix with labels of its rows and columns.
 struct LabelledMatrix {
   std::string name;      ///< symbol, such as "Q"
@@ -18,6 +27,7 @@ struct LabelledMatrix {
   std::string column = {};  ///< column to show if not all fit in a line; may be empty
   bool by_token = false;    ///< the rows are the tokens, so that the row of a token is highlighted
   bool between_tokens = false;  ///< the columns are the tokens too: scores or attention weights
+  Origin origin = {};
 };
 
 /// A step of a computation, as `attend explain` shows it.
@@ -31,12 +41,18 @@ struct ExplanationStep {
   std::string conclusion = {};   ///< may be empty
 };
 
+/// Scores of this size are reduced by the largest one before exp, whose result would have too many
+/// digits.
+inline constexpr double kLargeLogit = 20.0;
+
 /// A computation in steps. One token is followed through all steps.
 struct Explanation {
   std::string title;
   std::string token;  ///< label of the row to highlight
   int decimals = 4;   ///< number of decimals of each number
   std::vector<ExplanationStep> steps = {};
+  int64_t layer = 0;  ///< of a run, from 1; 0 = an example
+  int64_t head = 0;   ///< of a run, from 1; 0 = an example
 };
 
 /// Appends steps to an explanation whose matrices have one row for each token.
@@ -51,7 +67,7 @@ class TokenSteps {
   /// Returns a matrix (T, N). The columns are called PREFIX1, PREFIX2, ...; by default, the prefix
   /// is `name`.
   LabelledMatrix by_token(const std::string& name, const torch::Tensor& values,
-                          const std::string& prefix = "") const;
+                          Origin origin = {}, const std::string& prefix = "") const;
 
   const std::vector<std::string>& tokens() const { return tokens_; }
   int64_t row() const { return row_; }  ///< of the token that is followed
@@ -102,6 +118,11 @@ struct AttentionExample {
   std::vector<std::string> sources = {};  ///< S labels of the keys in cross-attention, where T keys
                                           ///< become S; empty in self-attention
 };
+
+/// Returns the matrix (1, N) of a vector (N), such as a bias. Its row has the first letter of the
+/// name.
+LabelledMatrix row_matrix(const std::string& name, const torch::Tensor& vector,
+                          const std::string& prefix);
 
 /// Returns "PREFIX1", "PREFIX2", ... as labels of `count` columns.
 std::vector<std::string> numbered(const std::string& prefix, int64_t count);

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <functional>
 #include <string>
 
 namespace attend::app {
@@ -18,7 +19,15 @@ struct ExplanationColors {
 std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
                       const ExplanationColors& colors);
 
-/// Returns all steps with all numbers as a JSON object.
-nlohmann::ordered_json to_json(const Explanation& explanation);
+/// Returns the rows of a matrix as a JSON array. The numbers of a float tensor have as many digits
+/// as a float needs.
+nlohmann::ordered_json json_rows(const torch::Tensor& matrix);
+
+/// Returns all steps as a JSON object, as apps/page/README.md describes it. `numbers` returns the
+/// numbers of a matrix.
+nlohmann::ordered_json to_json(
+    const Explanation& explanation,
+    const std::function<nlohmann::ordered_json(const LabelledMatrix&)>& numbers =
+        [](const LabelledMatrix& matrix) { return json_rows(matrix.values); });
 
 }  // namespace attend::app
