@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <system_error>
@@ -42,17 +43,22 @@ void check_example_options(const CLI::App& command, const std::string& name) {
   }
 }
 
-Explanation explain(const ExplainArguments& arguments, const CLI::App& command) {
-  const auto& subject = arguments.subject;
-  std::vector<std::string> names;
+/// Returns the example that is the subject; nullptr if the subject is not the name of an example.
+const ExplainExample* example_of(const ExplainArguments& arguments, const CLI::App& command) {
   for (const auto& example : explain_examples()) {
-    names.emplace_back(example.name);
-    if (example.name != subject) continue;
-    check_example_options(command, subject);
-    return example.explain(arguments.question.token);
+    if (example.name != arguments.subject) continue;
+    check_example_options(command, arguments.subject);
+    return &example;
   }
+  return nullptr;
+}
+
+train::Run load_run(const ExplainArguments& arguments) {
+  const auto& subject = arguments.subject;
   std::error_code missing;
   if (!std::filesystem::exists(subject, missing)) {
+    std::vector<std::string> names;
+    for (const auto& example : explain_examples()) names.emplace_back(example.name);
     throw InputError(fmt::format(
         "{}: no such run, and no example: expected the directory of a run, or one of {}{}", subject,
         fmt::join(names, ", "), did_you_mean(subject, names)));
@@ -60,8 +66,22 @@ Explanation explain(const ExplainArguments& arguments, const CLI::App& command) 
   if (arguments.question.text.empty())
     throw InputError(
         fmt::format("{}: the explanation of a run requires a text: pass --text TEXT", subject));
-  auto run = train::RunDirectory::open(subject).load();
+  return train::RunDirectory::open(subject).load();
+}
+
+Explanation explain(const ExplainArguments& arguments, const CLI::App& command) {
+  if (const auto* example = example_of(arguments, command))
+    return example->explain(arguments.question.token);
+  auto run = load_run(arguments);
   return explain_run(run, arguments.question);
+}
+
+/// Returns text with empty lines at its end, so that the next step begins on a new screen of
+/// `height` lines. A height of 0 is unknown.
+std::string filled(std::string text, std::size_t height) {
+  const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  if (height > 0 && lines % height > 0) text.append(height - lines % height, '\n');
+  return text;
 }
 
 void list_examples() {
@@ -92,17 +112,28 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
     fmt::print("{}\n", json_text(to_json(explanation)));
     return;
   }
-  const auto width = static_cast<std::size_t>(std::max(40, terminal_width(STDOUT_FILENO)));
+  const char* pager = std::getenv("PAGER");
+  const bool paged =
+      !arguments.no_pager && output_is_terminal() && (pager == nullptr || *pager != '\0');
   const ExplanationColors colors{.highlight = output_has_colors(),
                                  .heat_map = output_has_256_colors()};
-  std::string text = all ? explanation.title + "\n\n" : "";
-  for (auto i = first; i < last; ++i)
-    text += step_text(explanation, i, width, colors) + (i + 1 < last ? "\n" : "");
-  if (arguments.no_pager || !output_is_terminal()) {
-    fmt::print("{}", text);
-  } else {
-    show_in_pager(text);
+  const TextSize screen{
+      .width = static_cast<std::size_t>(std::max(40, terminal_width(STDOUT_FILENO))),
+      // The last line is that of the prompt of the pager.
+      .height = static_cast<std::size_t>(paged ? std::max(0, terminal_height() - 1) : 0)};
+  std::string text;
+  for (auto i = first; i < last; ++i) {
+    const std::string title = all && i == 0 ? explanation.title + "\n\n" : "";
+    auto size = screen;
+    if (!title.empty()) size.height -= std::min<std::size_t>(size.height, 2);
+    const auto step = title + step_text(explanation, i, size, colors);
+    text += all && paged ? filled(step, screen.height) : step;
+    if (i + 1 < last && (!paged || screen.height == 0)) text += "\n";
   }
+  if (paged)
+    show_in_pager(text);
+  else
+    fmt::print("{}", text);
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ bool pipe_to(const char* pager, const std::string& text) {
 }  // namespace
 
 void show_in_pager(const std::string& text) {
-  ::setenv("LESS", "FRX", /*replace=*/0);
+  ::setenv("LESS", R"(FRXPsspace\: forward, b\: back, q\: quit)", /*replace=*/0);
   const char* pager = std::getenv("PAGER");
   if (pager == nullptr) pager = kDefault;
   if (*pager == '\0' || !pipe_to(pager, text)) print_now(text);

@@ -85,6 +85,11 @@ int terminal_width(int stream) {
   return width > 0 ? width : kDefaultWidth;
 }
 
+int terminal_height() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_row : 0;
+}
+
 bool colors_enabled() {
   return environment("NO_COLOR").empty();
 }

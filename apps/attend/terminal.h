@@ -47,6 +47,9 @@ bool output_is_terminal();
 /// the number is unknown, for example because the stream is a pipe, returns $COLUMNS, else 80.
 int terminal_width(int stream);
 
+/// Returns the number of lines of the terminal of standard output; 0 if it is unknown.
+int terminal_height();
+
 /// Returns true if the environment variable NO_COLOR is unset or empty; see no-color.org.
 bool colors_enabled();
 

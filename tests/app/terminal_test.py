@@ -35,10 +35,10 @@ def environment(changes):
     return {**clean, "TERM": "xterm", "PAGER": "", **changes}
 
 
-def on_terminal(*command, columns=120, before_reading=lambda: None, **changes):
+def on_terminal(*command, rows=24, columns=120, before_reading=lambda: None, **changes):
     """Runs a command with standard error on a terminal; returns its output and exit status."""
     ours, theirs = open_pseudo_terminal()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
     process = subprocess.Popen([*map(str, command)], stderr=theirs, stdout=subprocess.DEVNULL,
                                env=environment(changes))
     before_reading()
@@ -60,10 +60,10 @@ def on_terminal(*command, columns=120, before_reading=lambda: None, **changes):
     return shown.removesuffix(END).decode().replace("\r\n", "\n"), process.wait()
 
 
-def output_on_terminal(*arguments, columns=120, **changes):
+def output_on_terminal(*arguments, rows=24, columns=120, **changes):
     """Returns what attend prints to standard output, which is a terminal."""
     shown, status = on_terminal("sh", "-c", 'exec 3>&1 1>&2 2>&3; exec "$@"', "sh", *command(*arguments),
-                                columns=columns, **changes)
+                                rows=rows, columns=columns, **changes)
     assert status == 0, shown
     return shown
 
@@ -360,6 +360,18 @@ class Pager(unittest.TestCase):
 
     def test_a_pager_that_ends_early(self):
         self.assertEqual(output_on_terminal(*self.STEP, PAGER="echo end"), "end\n")
+
+    def test_a_step_per_screen(self):
+        for rows in (24, 40):
+            for subject in ("sky", "bank", "blocks"):
+                with self.subTest(subject, rows=rows):
+                    lines = output_on_terminal("explain", subject, rows=rows, columns=80, PAGER="cat").split("\n")
+                    first = [i for i, line in enumerate(lines) if "Step " in line and "/" in line]
+                    self.assertEqual(first[0], 2)  # after the title
+                    # The pager needs a line for its prompt. A wide step needs two of the lower screens.
+                    screens = [line / (rows - 1) for line in [0, *first[1:]]]
+                    lengths = [after - before for before, after in zip(screens, screens[1:])]
+                    self.assertLessEqual(set(lengths), {1} if rows == 40 else {1, 2})
 
     def test_without_a_pager(self):
         expected = output_on_terminal(*self.STEP, "--no-pager", PAGER="echo pager")

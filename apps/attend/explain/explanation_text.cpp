@@ -16,6 +16,7 @@ namespace attend::app {
 namespace {
 
 constexpr int64_t kMaxRows = 12;
+constexpr int64_t kMinRows = 3;
 constexpr const char* kHighlight = "\033[1;36m";
 constexpr const char* kReset = "\033[0m";
 
@@ -49,7 +50,7 @@ torch::Tensor heat_of(const torch::Tensor& values) {
 }
 
 std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explanation,
-                        std::size_t width, const ExplanationColors& colors) {
+                        std::size_t width, int64_t max_rows, const ExplanationColors& colors) {
   const auto values = matrix.values.to(torch::kCPU, torch::kDouble).contiguous();
   const auto find = [](const std::vector<std::string>& labels, const std::string& label) {
     return std::find(labels.begin(), labels.end(), label) - labels.begin();
@@ -69,7 +70,7 @@ std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explana
   const auto columns =
       shown_indices(values.size(1), static_cast<int64_t>(std::max<std::size_t>(room, 3)),
                     find(matrix.columns, matrix.column));
-  const auto rows = shown_indices(values.size(0), kMaxRows, followed);
+  const auto rows = shown_indices(values.size(0), max_rows, followed);
 
   std::vector<std::vector<std::string>> cells{{""}};
   for (const auto column : columns) {
@@ -93,9 +94,26 @@ std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explana
     }
     return colors.highlight && (in_row || in_column) ? kHighlight + text + kReset : text;
   };
-  std::string text = fmt::format("{} ({} x {})\n", matrix.name, values.size(0), values.size(1));
+  std::string text = fmt::format("{} ({} x {})\n", printable(matrix.name), values.size(0), values.size(1));
   std::istringstream lines(table_text(cells, "<>", style));
   for (std::string line; std::getline(lines, line);) text += fmt::format("  {}\n", line);
+  return text;
+}
+
+/// Returns a step with at most `max_rows` rows of each matrix.
+std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
+                      int64_t max_rows, const ExplanationColors& colors) {
+  const auto& step = explanation.steps.at(index);
+  const auto title =
+      fmt::format("Step {}/{}  {}", index + 1, explanation.steps.size(), printable(step.title));
+  std::string text =
+      fmt::format("{}\n{}\n", title, std::string(std::min(title.size(), width), '-'));
+  if (!step.formula.empty()) text += wrap(printable(step.formula), width, 2) + "\n";
+  text += wrap(printable(step.description), width, 0) + "\n";
+  for (const auto& matrix : step.matrices)
+    text += "\n" + matrix_text(matrix, explanation, width, max_rows, colors);
+  if (!step.calculation.empty()) text += "\n" + wrap(printable(step.calculation), width - 2, 2) + "\n";
+  if (!step.conclusion.empty()) text += "\n=> " + wrap(printable(step.conclusion), width - 3, 3) + "\n";
   return text;
 }
 
@@ -122,19 +140,13 @@ nlohmann::ordered_json origin_of(const LabelledMatrix& matrix, const Explanation
 
 }  // namespace
 
-std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
+std::string step_text(const Explanation& explanation, std::size_t index, TextSize size,
                       const ExplanationColors& colors) {
-  const auto& step = explanation.steps.at(index);
-  const auto title =
-      fmt::format("Step {}/{}  {}", index + 1, explanation.steps.size(), printable(step.title));
-  std::string text =
-      fmt::format("{}\n{}\n", title, std::string(std::min(title.size(), width), '-'));
-  text += fmt::format("{}\n", step.formula);
-  text += wrap(step.description, width, 0) + "\n";
-  for (const auto& matrix : step.matrices)
-    text += "\n" + matrix_text(matrix, explanation, width, colors);
-  if (!step.calculation.empty()) text += "\n" + wrap(step.calculation, width - 2, 2) + "\n";
-  if (!step.conclusion.empty()) text += "\n=> " + wrap(step.conclusion, width - 3, 3) + "\n";
+  auto max_rows = kMaxRows;
+  auto text = step_text(explanation, index, size.width, max_rows, colors);
+  while (size.height > 0 && max_rows > kMinRows &&
+         std::count(text.begin(), text.end(), '\n') > static_cast<std::ptrdiff_t>(size.height))
+    text = step_text(explanation, index, size.width, --max_rows, colors);
   return text;
 }
 

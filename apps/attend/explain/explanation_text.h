@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <string>
 
@@ -15,8 +16,15 @@ struct ExplanationColors {
   bool heat_map = false;   ///< show scores and attention weights on a background of 256 colors
 };
 
-/// Returns step number `index` as text of at most `width` columns. Large matrices are shortened.
-std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
+/// Size of a text.
+struct TextSize {
+  std::size_t width;   ///< columns
+  std::size_t height;  ///< lines; 0 = any number
+};
+
+/// Returns step number `index` as text of at most `size.width` columns. Large matrices are
+/// shortened, further if the step would have more than `size.height` lines.
+std::string step_text(const Explanation& explanation, std::size_t index, TextSize size,
                       const ExplanationColors& colors);
 
 /// Returns the rows of a matrix as a JSON array. The numbers of a float tensor have as many digits
