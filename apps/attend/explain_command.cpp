@@ -2,11 +2,17 @@
 #include "commands.h"
 #include "explain/examples.h"
 #include "explain/explain_run.h"
+#include "explain/explained_text.h"
+#include "explain/explanation_page.h"
 #include "explain/explanation_text.h"
+#include "io/files.h"
 #include "io/parse_json.h"
+#include "io/utf8.h"
 #include "nearest_name.h"
 #include "no_effect.h"
 #include "number_option.h"
+#include "number_text.h"
+#include "output_file.h"
 #include "pager.h"
 #include "terminal.h"
 
@@ -31,6 +37,8 @@ struct ExplainArguments {
   bool list = false;
   bool json = false;
   bool no_pager = false;
+  std::string html;  ///< file to write; empty = none
+  bool overwrite = false;
 };
 
 /// Throws InputError for options that only the explanation of a run has.
@@ -76,6 +84,58 @@ Explanation explain(const ExplainArguments& arguments, const CLI::App& command) 
   return explain_run(run, arguments.question);
 }
 
+/// Returns the page of a run: the layer and head of the question first, then the other heads of the
+/// layer, then the other layers.
+ExplanationPage page_of(train::Run& run, const RunQuestion& question) {
+  ExplanationPage page(question.text);
+  const auto first = explain_run(run, question);
+  page.add(first);
+  const auto& stack = run.recipe.stack();
+  const auto num_layers = ExplainedText(run, question.text, question.answer).num_layers();
+  const auto count = static_cast<std::size_t>(num_layers * stack.num_heads);
+  std::vector<int64_t> layers;
+  for (int64_t layer = 1; layer <= num_layers; ++layer) layers.push_back(layer);
+  std::stable_partition(layers.begin(), layers.end(),
+                        [&](int64_t layer) { return layer == first.layer; });
+  auto next = question;
+  bool has_room = true;
+  for (const auto layer : layers) {
+    for (int64_t head = 1; head <= stack.num_heads && has_room; ++head) {
+      if (layer == first.layer && head == first.head) continue;
+      next.layer = layer;
+      next.head = head;
+      has_room = page.add(explain_run(run, next));
+    }
+  }
+  if (page.size() < count) {
+    page.add_note(fmt::format(
+        "This file has at most 10 MB and therefore contains {} of {} heads. --layer and --head "
+        "choose the first one.",
+        page.size(), count));
+  }
+  return page;
+}
+
+void write_page(const ExplainArguments& arguments, const CLI::App& command) {
+  for (const auto* flag : {"--json", "--step", "--no-pager"}) {
+    if (command.count(flag) > 0) refuse_without_effect(flag, "beside --html", "remove --html");
+  }
+  check_output_file("--html", arguments.html, arguments.subject, arguments.overwrite);
+  const auto page = [&] {
+    if (const auto* example = example_of(arguments, command)) {
+      const auto explanation = example->explain(arguments.question.token);
+      ExplanationPage page(explanation.title);
+      page.add(explanation);
+      return page;
+    }
+    auto run = load_run(arguments);
+    return page_of(run, arguments.question);
+  }();
+  replace_file(arguments.html, page.html());
+  fmt::print("{}: {}\n", printable(arguments.html),
+             bytes_text(static_cast<double>(std::filesystem::file_size(arguments.html))));
+}
+
 /// Returns text with empty lines at its end, so that the next step begins on a new screen of
 /// `height` lines. A height of 0 is unknown.
 std::string filled(std::string text, std::size_t height) {
@@ -101,6 +161,8 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
   if (arguments.subject.empty())
     throw InputError("expected the directory of a run or the name of an example (see --list)");
   const torch::NoGradGuard no_grad;
+  if (command.count("--html") > 0) return write_page(arguments, command);
+  if (arguments.overwrite) refuse_without_effect("--overwrite", "without --html");
   auto explanation = explain(arguments, command);
   const auto count = explanation.steps.size();
   const bool all = arguments.step == 0;
@@ -185,6 +247,15 @@ void add_explain_command(CLI::App& app) {
   command->add_flag("--json", arguments->json, "print the steps with all numbers as a JSON object")
       ->group("Output");
   command
+      ->add_option(
+          "--html", arguments->html,
+          "write the steps as a page for a browser, where each number leads to the numbers "
+          "it comes from")
+      ->type_name("FILE")
+      ->group("Output");
+  command->add_flag("--overwrite", arguments->overwrite, "replace an existing file of --html")
+      ->group("Output");
+  command
       ->add_flag("--no-pager", arguments->no_pager,
                  "on a terminal, print the steps instead of showing them with $PAGER [less]")
       ->group("Output");
@@ -193,7 +264,8 @@ void add_explain_command(CLI::App& app) {
       "  attend explain sky\n"
       "  attend explain bank --step 6\n"
       "  attend explain runs/first --text \"the boat drifted to the bank\" --layer 1 --head 2\n"
-      "  attend explain runs/first --text \"the boat drifted to the bank . bank\" --mask boat");
+      "  attend explain runs/first --text \"the boat drifted to the bank . bank\" --mask boat\n"
+      "  attend explain runs/first --text \"the boat drifted to the bank\" --html bank.html");
   command->callback([=] { run_explain(*arguments, *command); });
 }
 

@@ -4,9 +4,13 @@ Run by CTest with ATTEND set to the built command. explain_numbers.json contains
 texts with reproducible numbers print, as printed there.
 """
 
+import base64
 import json
 import math
 import pathlib
+import re
+import struct
+import tempfile
 import unittest
 
 from attend_command import CommandTest, expect_names
@@ -100,7 +104,10 @@ class Text(ExplainTest):
                 expect_names(self, self.refuses(["explain", *arguments]), *names)
 
 
-class Runs(ExplainTest):
+class RunTest(ExplainTest):
+    """Tests with runs, which are trained once for all classes."""
+
+    trained = None
     OPTIONS = {"plain": [], "rotary": ["--positions", "rotary", "--num-kv-heads", 1, "--norm", "rms"],
                "alibi": ["--positions", "alibi", "--norm-order", "post"],
                "relative": ["--positions", "relative", "--soft-cap", 5],
@@ -111,7 +118,15 @@ class Runs(ExplainTest):
 
     @classmethod
     def setUpClass(cls):
-        super().setUpClass()
+        if RunTest.trained is None:
+            temporary = tempfile.TemporaryDirectory()
+            unittest.addModuleCleanup(temporary.cleanup)
+            RunTest.trained = pathlib.Path(temporary.name)
+            RunTest.folder = RunTest.trained
+            RunTest.train()
+
+    @classmethod
+    def train(cls):
         text = cls.write("text.txt", "abcd efgh\n" * 40)
         table = cls.write("table.csv", "text,label\nab,x\nba,y\nabba,x\n")
         tiny = ["--embed-dim", 16, "--num-heads", 2, "--max-seq-len", 8, "--max-steps", 3]
@@ -123,6 +138,8 @@ class Runs(ExplainTest):
         cls().succeeds("train", "--task", "translation", "--out", cls.seq2seq, "--embed-dim", 16, "--num-heads", 2,
                        "--num-layers", 2, "--num-decoder-layers", 3, "--max-steps", 3)
 
+
+class Runs(RunTest):
     def test_numbers_are_those_of_the_model(self):
         for name in self.OPTIONS:
             with self.subTest(name):
@@ -164,7 +181,10 @@ class Runs(ExplainTest):
         steps = self.steps(self.folder / "plain", "--text", "abcdef", "--layer", 1)
         hidden, output = steps["feed-forward: Hidden layer"], steps["feed-forward: Output"]
         inputs = self.matrix(steps["feed-forward: Norm"], "N")
-        weight, found = self.matrix(hidden, "W_1"), self.matrix(hidden, "H")
+        weight, found = self.matrix(hidden, "W_1"), self.matrix(steps["feed-forward: Activation"], "H")
+        for row, expected in zip(self.matrix(hidden, "U"), found):
+            for u, h in zip(row, expected):
+                self.assertAlmostEqual(0.5 * u * (1 + math.erf(u / math.sqrt(2))), h, 5)
         self.assertEqual((len(weight), len(weight[0]), len(found)), (16, 64, 6))
         self.assertEqual((len(inputs), len(inputs[0])), (6, 16))
         down, outputs = self.matrix(output, "W_2"), self.matrix(output, "F")
@@ -253,6 +273,210 @@ class Runs(ExplainTest):
                                  (["sky", "--list"], ["--list", "subject"]),
                                  (["--list", "--layer", 2], ["--list", "--layer"]),
                                  (["--list", "--no-pager"], ["--list", "--no-pager"])):
+            with self.subTest(arguments):
+                expect_names(self, self.refuses(["explain", *arguments]), *names)
+
+
+class Origins(RunTest):
+    """Each number is computed from the numbers that its origin names."""
+
+    def cells(self, explanation):
+        """Yields matrices with an origin, their operands and the origin."""
+        steps = explanation["steps"]
+        for step in steps:
+            for matrix in step["matrices"]:
+                if "origin" not in matrix:
+                    continue
+                operands = [place and steps[place[0]]["matrices"][place[1]]["values"]
+                            for place in matrix["origin"]["operands"]]
+                yield matrix, operands, matrix["origin"]
+
+    def computed(self, operation, operands, origin, i, j, explanation):
+        first = operands[0] if operands else None
+        number = origin.get("number")
+        if operation == "linear":
+            x, w, *b = operands
+            return sum(a * row[j] for a, row in zip(x[i], w)) + sum(each[0][j] for each in b)
+        if operation == "row_products":
+            return sum(a * b for a, b in zip(first[i], operands[1][j]))
+        if operation == "divide":
+            return first[i][j] / number
+        if operation == "soft_cap":
+            return number * math.tanh(first[i][j] / number)
+        if operation == "sum":
+            return sum(each[i][j] for each in operands)
+        if operation == "product":
+            return first[i][j] * operands[1][0][j if len(operands[1][0]) > 1 else 0]
+        if operation == "softmax":
+            powers = [0 if x is None else math.exp(x) for x in first[i]]
+            return powers[j] / sum(powers)
+        if operation == "layer_norm":
+            mean = sum(first[i]) / len(first[i])
+            variance = sum((x - mean) ** 2 for x in first[i]) / len(first[i])
+            return (first[i][j] - mean) / math.sqrt(variance + number) * operands[1][0][j] + operands[2][0][j]
+        if operation == "rms_norm":
+            return first[i][j] / math.sqrt(sum(x * x for x in first[i]) / len(first[i]) + number) * operands[1][0][j]
+        return None
+
+    def check(self, explanation):
+        operations = set()
+        for matrix, operands, origin in self.cells(explanation):
+            operation = origin["operation"]
+            operations.add(operation)
+            if operation == "columns":
+                self.assertEqual(sum(operand is not None for operand in operands), 1 if "layer" in explanation else 2)
+                continue
+            self.assertNotIn(None, operands, (operation, matrix["name"]))
+            for i, row in enumerate(matrix["values"]):
+                for j, found in enumerate(row):
+                    if operation == "mask":
+                        self.assertIn(found, (None, operands[0][i][j]))
+                    elif operation == "prediction":
+                        x, w, *b = operands
+                        vector = x[-1]
+                        logit = sum(a * each[i] for a, each in zip(vector, w)) + sum(each[0][i] for each in b)
+                        self.assertAlmostEqual(row[0], logit, 4)
+                        self.assertAlmostEqual(row[1], math.exp(row[0]) / origin["number"], 4)
+                    elif operation == "activation":
+                        self.assertIn(len(operands[0][i]), (len(row), 2 * len(row)))
+                    else:
+                        expected = self.computed(operation, operands, origin, i, j, explanation)
+                        self.assertAlmostEqual(found, expected, 4, (operation, matrix["name"]))
+        return operations
+
+    def test_of_examples(self):
+        found = set()
+        for name in ("sky", "numpy", "bank", "blocks"):
+            with self.subTest(name):
+                found |= self.check(self.explain(name))
+        self.assertEqual(found, {"linear", "row_products", "divide", "mask", "softmax", "columns", "sum", "layer_norm",
+                                 "activation"})
+
+    def test_of_runs(self):
+        found = set()
+        for name in self.OPTIONS:
+            if name == "sinks":
+                continue
+            with self.subTest(name):
+                found |= self.check(self.explain(self.folder / name, "--text", "abcdef", "--layer", 1, "--head", 2))
+        found |= self.check(self.explain(self.classifier, "--text", "abba"))
+        found |= self.check(self.explain(self.seq2seq, "--text", "the cat", "--answer", "alta", "--layer", 3))
+        self.assertLessEqual({"soft_cap", "product", "rms_norm", "prediction"}, found)
+
+
+class Page(RunTest):
+    DATA = re.compile(r'<script type="application/json" id="data">(.*?)</script>', re.DOTALL)
+
+    def page(self, *arguments):
+        out = self.folder / "page.html"
+        printed = self.succeeds("explain", *arguments, "--html", out, "--overwrite").stdout
+        self.assertTrue(printed.startswith(f"{out}: "), printed)
+        html = out.read_text()
+        self.assertLess(len(html.encode()), 10_000_000)
+        return html, json.loads(self.DATA.search(html)[1])
+
+    def unpacked(self, data):
+        """Returns the explanations of a page as --json prints them."""
+        def numbers(index, rows):
+            values = data["numbers"][index]
+            if not isinstance(values, str):
+                return values
+            width = len(base64.b64decode(values)) // 4 // rows
+            unpacked = struct.iter_unpack(f"<{width}f", base64.b64decode(values))
+            return [[None if x == -math.inf else x for x in row] for row in unpacked]
+
+        for explanation in data["explanations"]:
+            for step in explanation["steps"]:
+                for matrix in step["matrices"]:
+                    for key in ("rows", "columns"):
+                        matrix[key] = data["labels"][matrix[key]]
+                    matrix["values"] = numbers(matrix["values"], len(matrix["rows"]))
+        return data["explanations"]
+
+    def assert_same(self, found, expected):
+        for step, other in zip(found["steps"], expected["steps"]):
+            for matrix, same in zip(step["matrices"], other["matrices"]):
+                values, expected_values = matrix.pop("values"), same.pop("values")
+                self.assertEqual([len(row) for row in values], [len(row) for row in expected_values])
+                for row, expected_row in zip(values, expected_values):
+                    for x, y in zip(row, expected_row):
+                        if x != y:
+                            self.assertAlmostEqual(x, y, delta=1e-6 * max(1, abs(y)))
+        self.assertEqual(found, expected)
+
+    def test_of_an_example_has_its_numbers(self):
+        for name in ("sky", "numpy", "bank", "blocks"):
+            with self.subTest(name):
+                html, data = self.page(name)
+                [found] = self.unpacked(data["explanation"])
+                expected = self.explain(name)
+                self.assertEqual(data["explanation"]["title"], expected["title"])
+                self.assert_same(found, expected)
+                self.assertEqual(data["notes"], [])
+        _, data = self.page("sky", "--token", "blue")
+        self.assertEqual(data["explanation"]["explanations"][0]["token"], "blue")
+
+    def test_of_a_run_has_each_layer_and_head(self):
+        run = self.folder / "plain"
+        question = ["--text", "abcdef", "--token", "c", "--mask", "b", "--no-head", "2.1", "--no-head", "2.2"]
+        _, data = self.page(run, *question, "--layer", 2, "--head", 2)
+        found = self.unpacked(data["explanation"])
+        places = [(each["layer"], each["head"]) for each in found]
+        self.assertEqual(places[:2], [(2, 2), (2, 1)])
+        self.assertEqual(sorted(places), [(layer, head) for layer in range(1, 5) for head in (1, 2)])
+        for each in (found[0], found[1], found[-1]):
+            self.assert_same(each, self.explain(run, *question, "--layer", each["layer"], "--head", each["head"]))
+
+    def test_tables_without_javascript(self):
+        html, data = self.page("sky")
+        body = html[html.index("<main"):html.index("</main>")]
+        for step in data["explanation"]["explanations"][0]["steps"]:
+            self.assertIn(step["title"], body)
+        for row in self.matrix(self.steps("sky")["Attention weights"], "A"):
+            for number in row:
+                self.assertIn(f"<td>{number:.4f}</td>", body)
+        self.assertIn("S[sky, is] = 0.2261 * 0.0509 + 0.7422 * 0.0705 = 0.0638", body)
+
+    def test_hostile_tokens_are_text(self):
+        text = self.write("hostile.txt", "<script>alert(1)</script> <!-- \u202eevil \" & \n" * 40)
+        run = self.folder / "hostile"
+        self.succeeds("train", "--text", text, "--tokenizer", "word", "--out", run, "--embed-dim", 16, "--num-heads", 2,
+                      "--max-seq-len", 16, "--max-steps", 3)
+        html, data = self.page(run, "--text", '<script>alert(1)</script> <!-- \u202eevil " &')
+        self.assertEqual(html.count("<script"), 2)
+        self.assertEqual(html.count("</script"), 2)
+        self.assertIn("&lt;script&gt;", html)
+        self.assertTrue(any("script" in each for labels in data["explanation"]["labels"] for each in labels))
+        shown = self.succeeds("explain", run, "--text", '\u202eevil').stdout
+        self.assertNotIn("\u202e", shown)
+        self.assertIn("\\xe2\\x80\\xae", shown)
+
+    def test_a_file_of_at_most_10_mb_says_what_it_leaves_out(self):
+        run = self.folder / "wide"
+        self.succeeds("train", "--text", self.folder / "text.txt", "--out", run, "--embed-dim", 512, "--num-heads", 2,
+                      "--num-layers", 2, "--max-seq-len", 8, "--max-steps", 1)
+        _, data = self.page(run, "--text", "abcdef")
+        [note] = data["notes"]
+        self.assertIn("W_2", note)
+        expected = self.steps(run, "--text", "abcdef")
+        steps = {step["title"]: step for step in data["explanation"]["explanations"][0]["steps"]}
+        weights = {matrix["name"]: matrix for matrix in steps["feed-forward: Output"]["matrices"]}
+        self.assertEqual(len(data["explanation"]["explanations"]), 4)
+        self.assertTrue(weights["F"]["values"] is not None)
+        self.assertEqual(len(expected["feed-forward: Output"]["matrices"]), len(weights))
+
+    def test_an_existing_file_is_not_replaced_unasked(self):
+        out = self.write("existing.html", "mine")
+        expect_names(self, self.refuses(["explain", "sky", "--html", out]), out, "--overwrite")
+        self.assertEqual(pathlib.Path(out).read_text(), "mine")
+        run = self.folder / "plain"
+        for arguments, names in ((["sky", "--html", self.folder / "no" / "a.html"], [self.folder / "no"]),
+                                 (["sky", "--html", ""], ["--html"]),
+                                 ([run, "--text", "a", "--html", run / "recipe.toml", "--overwrite"], ["recipe.toml"]),
+                                 (["sky", "--html", "a.html", "--json"], ["--json", "--html"]),
+                                 (["sky", "--html", "a.html", "--step", 1], ["--step", "--html"]),
+                                 (["sky", "--html", "a.html", "--no-pager"], ["--no-pager", "--html"]),
+                                 (["sky", "--overwrite"], ["--overwrite", "--html"])):
             with self.subTest(arguments):
                 expect_names(self, self.refuses(["explain", *arguments]), *names)
 

@@ -28,8 +28,7 @@ std::string projection_text(const torch::Tensor& x, const torch::nn::Linear& lin
 
 /// Returns the matrices of a linear layer with input `x` (T, N) and output `result` (T, M). The
 /// numbers `from` and `to` name its rows and columns, `suffix` its weight W_SUFFIX and bias.
-std::vector<LabelledMatrix> linear_matrices(const torch::Tensor& x,
-                                            const torch::nn::Linear& linear,
+std::vector<LabelledMatrix> linear_matrices(const torch::Tensor& x, const torch::nn::Linear& linear,
                                             const std::string& suffix, const std::string& from,
                                             const std::string& to, const torch::Tensor& result,
                                             const TokenSteps& steps) {
@@ -98,17 +97,16 @@ class BlockSteps {
     const auto y = constant != nullptr                  ? constant->forward(x.values)
                    : module.as<LayerScale>() != nullptr ? module.as<LayerScale>()->forward(x.values)
                                                         : module.as<ReZero>()->forward(x.values);
-    const auto factors = row_matrix(
-        "c",
-        constant != nullptr ? torch::tensor({constant->factor}) : module.parameters().front().flatten(),
-        "c");
+    const auto factors = row_matrix("c",
+                                    constant != nullptr ? torch::tensor({constant->factor})
+                                                        : module.parameters().front().flatten(),
+                                    "c");
     steps_.add(
         {.title = "Scale",
          .formula = fmt::format("Z = c {}", x.symbol),
          .description = constant != nullptr ? "The result is multiplied by a constant c."
                                             : "The result is multiplied by a learned factor c.",
-         .matrices = {factors,
-                      steps_.by_token("Z", y, {"product", {x.values, factors.values}})},
+         .matrices = {factors, steps_.by_token("Z", y, {"product", {x.values, factors.values}})},
          .calculation = fmt::format("{} = {} * {} = {}", first_number("Z", steps_),
                                     steps_.text(factors.values[0][0].item<double>()),
                                     steps_.first(x.values), steps_.first(y))},
@@ -146,11 +144,13 @@ TokenMatrix add_block_steps(const torch::nn::Module& block, NormOrder order,
   return x;
 }
 
-TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads, const torch::nn::Linear& out,
-                                   const std::string& title, TokenSteps& steps) {
+TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads,
+                                   const torch::nn::Linear& out, const std::string& title,
+                                   TokenSteps& steps) {
   const auto joined = torch::cat(heads, 1);  // (T, H * D)
   steps.add({.title = "Heads joined",
-             .formula = fmt::format("Y = [{}]", fmt::join(numbered("Y", static_cast<int64_t>(heads.size())), " ")),
+             .formula = fmt::format(
+                 "Y = [{}]", fmt::join(numbered("Y", static_cast<int64_t>(heads.size())), " ")),
              .description = "The outputs of the heads are placed side by side.",
              .matrices = {steps.by_token("Y", joined, {"columns", heads})},
              .conclusion = "Each head has its own weights, so it can attend to other tokens for "
@@ -187,8 +187,7 @@ TokenMatrix add_feed_forward_steps(torch::nn::AnyModule& feed_forward, const Tok
   const bool gated = is_gated(activation);
   steps.add(
       {.title = "Hidden layer",
-       .formula = fmt::format("U = {} W_1{}", x.symbol,
-                              layers->up->bias.defined() ? " + b_1" : ""),
+       .formula = fmt::format("U = {} W_1{}", x.symbol, layers->up->bias.defined() ? " + b_1" : ""),
        .description = "A learned matrix. Each token is processed by itself.",
        .matrices = linear_matrices(x.values, layers->up, "1", x.symbol, "U", up, steps),
        .calculation = fmt::format("{} = {} = {}", first_number("U", steps),
@@ -204,23 +203,22 @@ TokenMatrix add_feed_forward_steps(torch::nn::AnyModule& feed_forward, const Tok
                    "of the second half."
                  : "A function of each number. Without it, the two matrices of the feed-forward "
                    "layer would be one.",
-       .matrices = {steps.by_token(
-           "H", hidden, {.operation = "activation", .operands = {up}, .name = name})},
-       .calculation = fmt::format(
-           "{} = {}{} = {}", first_number("H", steps), function,
-           gated ? " * " + steps.text(up[steps.row()][width].item<double>()) : "",
-           steps.first(hidden))},
-      title);
-  steps.add(
-      {.title = "Output",
-       .formula = layers->down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
-       .description = "Another learned matrix turns the hidden numbers into a vector of the "
-                      "width of the model.",
-       .matrices = linear_matrices(hidden, layers->down, "2", "H", "F", output, steps),
+       .matrices = {steps.by_token("H", hidden,
+                                   {.operation = "activation", .operands = {up}, .name = name})},
        .calculation =
-           fmt::format("{} = {} = {}", first_number("F", steps),
-                       projection_text(hidden, layers->down, steps), steps.first(output))},
+           fmt::format("{} = {}{} = {}", first_number("H", steps), function,
+                       gated ? " * " + steps.text(up[steps.row()][width].item<double>()) : "",
+                       steps.first(hidden))},
       title);
+  steps.add({.title = "Output",
+             .formula = layers->down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
+             .description = "Another learned matrix turns the hidden numbers into a vector of the "
+                            "width of the model.",
+             .matrices = linear_matrices(hidden, layers->down, "2", "H", "F", output, steps),
+             .calculation =
+                 fmt::format("{} = {} = {}", first_number("F", steps),
+                             projection_text(hidden, layers->down, steps), steps.first(output))},
+            title);
   return {"F", output};
 }
 

@@ -33,8 +33,9 @@ TokenMatrix add_block_steps(const torch::nn::Module& block, NormOrder order,
                             TokenSteps& steps);
 
 /// Appends the steps of joined heads and output projection. `heads`: H outputs (T, D).
-TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads, const torch::nn::Linear& out,
-                                   const std::string& title, TokenSteps& steps);
+TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads,
+                                   const torch::nn::Linear& out, const std::string& title,
+                                   TokenSteps& steps);
 
 /// Appends the steps of a FeedForward or MixtureOfExperts.
 TokenMatrix add_feed_forward_steps(torch::nn::AnyModule& feed_forward, const TokenMatrix& x,

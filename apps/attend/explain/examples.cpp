@@ -135,18 +135,17 @@ Explanation explain_bank(const std::string& token) {
     const auto found = std::find(tokens.begin(), tokens.end(), wanted);
     TokenSteps steps(tokens, found == tokens.end() ? 1 : found - tokens.begin(), explanation);
     const auto output = vectors.mm(layer);
-    steps.add(
-        {.title = "a layer without attention",
-         .formula = "X W",
-         .description = "A linear layer sees one token at a time.",
-         .matrices = {steps.by_token("X", vectors, {}, "x"),
-                      {"W", layer, numbered("x", 4), numbered("y", 3)},
-                      steps.by_token("X W", output, {"linear", {vectors, layer}}, "y")},
-         .calculation = fmt::format("X W[{}, y1] = {} = {}", steps.token(),
-                                    steps.products(vectors[steps.row()], layer.select(1, 0)),
-                                    steps.first(output)),
-         .conclusion = "The output of 'bank' is the same in both contexts."},
-        name);
+    steps.add({.title = "a layer without attention",
+               .formula = "X W",
+               .description = "A linear layer sees one token at a time.",
+               .matrices = {steps.by_token("X", vectors, {}, "x"),
+                            {"W", layer, numbered("x", 4), numbered("y", 3)},
+                            steps.by_token("X W", output, {"linear", {vectors, layer}}, "y")},
+               .calculation = fmt::format("X W[{}, y1] = {} = {}", steps.token(),
+                                          steps.products(vectors[steps.row()], layer.select(1, 0)),
+                                          steps.first(output)),
+               .conclusion = "The output of 'bank' is the same in both contexts."},
+              name);
   }
   const auto attend = [&](const std::string& kind, const std::optional<Projection>& query,
                           const std::optional<Projection>& key,

@@ -46,13 +46,12 @@ class RunExplainer {
     const auto& labels = text_.labels;
     const auto row = question.token.empty() ? static_cast<int64_t>(labels.size()) - 1
                                             : row_of("--token", labels, question.token);
-    explanation_ = {
-        .title = fmt::format("Layer {} of {}{}, head {} of {}", layer_, num_layers,
-                             text_.is_seq2seq() ? " of the decoder" : "", question.head,
-                             text_.num_heads()),
-        .token = labels[static_cast<std::size_t>(row)],
-        .layer = layer_,
-        .head = question.head};
+    explanation_ = {.title = fmt::format("Layer {} of {}{}, head {} of {}", layer_, num_layers,
+                                         text_.is_seq2seq() ? " of the decoder" : "", question.head,
+                                         text_.num_heads()),
+                    .token = labels[static_cast<std::size_t>(row)],
+                    .layer = layer_,
+                    .head = question.head};
     steps_.emplace(labels, row, explanation_);
   }
 
@@ -261,8 +260,10 @@ class RunExplainer {
     ExplanationStep step{.title = "Pooled vector",
                          .formula = fmt::format("P = {} of the vectors", to_string(pooling)),
                          .description = "The vectors of all tokens become one vector."};
-    LabelledMatrix pooled{"P", pooling == Pooling::max ? std::get<0>(x.max(0, true)) : torch::Tensor(),
-                          {"P"}, numbered("P", x.size(1))};
+    LabelledMatrix pooled{"P",
+                          pooling == Pooling::max ? std::get<0>(x.max(0, true)) : torch::Tensor(),
+                          {"P"},
+                          numbered("P", x.size(1))};
     if (pooling != Pooling::max) {
       auto weights = torch::zeros({1, x.size(0)});
       if (pooling == Pooling::mean)
@@ -306,10 +307,10 @@ class RunExplainer {
     std::vector<LabelledMatrix> matrices;
     // Not if the logits are scaled or capped, or are those of a model with a pooler.
     const auto vector = vectors[vectors.size(0) == 1 ? 0 : steps_->row()];
-    const auto expected =
-        bias.defined() ? weight.mv(vector) + bias : weight.mv(vector);
+    const auto expected = bias.defined() ? weight.mv(vector) + bias : weight.mv(vector);
     if (expected.allclose(logits, 1e-3, 1e-4)) {
-      matrices.push_back({"W", weight.index({order}).t(), numbered("x", weight.size(1)), table.rows});
+      matrices.push_back(
+          {"W", weight.index({order}).t(), numbered("x", weight.size(1)), table.rows});
       table.origin.operands = {vectors, matrices.back().values};
       if (bias.defined()) {
         auto biases = row_matrix("b", bias.index({order}), "b");

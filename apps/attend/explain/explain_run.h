@@ -27,8 +27,9 @@ struct RunQuestion {
 /// its block, and the prediction. The numbers are those of the model. For a Seq2Seq, explains a
 /// layer of the decoder, with its attention to the text; `token` is then a token of the answer, and
 /// `no_heads` are heads of the cross-attention. If the question has changes, runs the model again
-/// with them, and compares weights and prediction. Throws InputError for a text without tokens or with more than max_seq_len tokens, for a layer, head or
-/// token that does not exist, and for an answer if the model is not a Seq2Seq.
+/// with them, and compares weights and prediction. Throws InputError for a text without tokens or
+/// with more than max_seq_len tokens, for a layer, head or token that does not exist, and for an
+/// answer if the model is not a Seq2Seq.
 Explanation explain_run(train::Run& run, const RunQuestion& question);
 
 }  // namespace attend::app

@@ -100,11 +100,10 @@ ForwardPass ExplainedText::forward(int64_t layer, int64_t row) const {
   for (const auto& block : *blocks) {
     const AttentionRecorder recorder;
     auto* decoder = block->as<DecoderBlock>();
-    const auto y =
-        decoder != nullptr
-            ? decoder->forward(x, pass.memory, self_attention_args(), {.key_mask = text_mask},
-                               state)
-            : block->as<TransformerBlock>()->forward(x, self_attention_args(), state);
+    const auto y = decoder != nullptr
+                       ? decoder->forward(x, pass.memory, self_attention_args(),
+                                          {.key_mask = text_mask}, state)
+                       : block->as<TransformerBlock>()->forward(x, self_attention_args(), state);
     if (++state.layer == layer) {
       pass.input = x;
       pass.output = y;

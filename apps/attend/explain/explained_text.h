@@ -13,13 +13,13 @@ namespace attend::app {
 
 /// Intermediate values of one forward pass.
 struct ForwardPass {
-  torch::Tensor memory;    ///< (S, E), output of the encoder of a Seq2Seq
-  torch::Tensor embedded;  ///< (T, E)
-  torch::Tensor input;     ///< (T, E), of the layer
-  torch::Tensor output;    ///< (T, E), of the layer
-  torch::Tensor last;      ///< (T, E), of the last layer
-  torch::Tensor weights;   ///< (H, T, S), of the layer; of a Seq2Seq, of the cross-attention
-  torch::Tensor first_values;         ///< see ForwardState
+  torch::Tensor memory;        ///< (S, E), output of the encoder of a Seq2Seq
+  torch::Tensor embedded;      ///< (T, E)
+  torch::Tensor input;         ///< (T, E), of the layer
+  torch::Tensor output;        ///< (T, E), of the layer
+  torch::Tensor last;          ///< (T, E), of the last layer
+  torch::Tensor weights;       ///< (H, T, S), of the layer; of a Seq2Seq, of the cross-attention
+  torch::Tensor first_values;  ///< see ForwardState
   torch::Tensor first_relative_bias;  ///< see ForwardState
   torch::Tensor logits;               ///< (N), of the tokens that may follow, or of the classes
 };
@@ -34,7 +34,8 @@ class ExplainedText {
   /// for an answer if the model is not a Seq2Seq, and for a model without layers.
   ExplainedText(train::Run& run, const std::string& text, const std::optional<std::string>& answer);
 
-  /// Runs the model, and records a layer, from 1. The logits are those after the token number `row`.
+  /// Runs the model, and records a layer, from 1. The logits are those after the token number
+  /// `row`.
   ForwardPass forward(int64_t layer, int64_t row) const;
 
   bool is_seq2seq() const { return std::holds_alternative<Seq2Seq>(run.model); }
@@ -48,7 +49,7 @@ class ExplainedText {
   torch::nn::AnyModule norm;             ///< after the last block; may be empty
   torch::Tensor text;                    ///< (S), tokens of the text
   std::vector<std::string> text_labels;  ///< S different labels
-  torch::Tensor text_mask;      ///< bool (S), true = may be attended to; undefined = all
+  torch::Tensor text_mask;               ///< bool (S), true = may be attended to; undefined = all
   torch::Tensor answer_tokens;  ///< (T), tokens of the answer of a Seq2Seq, after the begin token
   std::vector<std::string> labels;  ///< T different labels of the tokens of the stack
 

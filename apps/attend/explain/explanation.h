@@ -66,8 +66,8 @@ class TokenSteps {
   void add(ExplanationStep step, const std::string& prefix = "");
   /// Returns a matrix (T, N). The columns are called PREFIX1, PREFIX2, ...; by default, the prefix
   /// is `name`.
-  LabelledMatrix by_token(const std::string& name, const torch::Tensor& values,
-                          Origin origin = {}, const std::string& prefix = "") const;
+  LabelledMatrix by_token(const std::string& name, const torch::Tensor& values, Origin origin = {},
+                          const std::string& prefix = "") const;
 
   const std::vector<std::string>& tokens() const { return tokens_; }
   int64_t row() const { return row_; }  ///< of the token that is followed

@@ -94,7 +94,8 @@ std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explana
     }
     return colors.highlight && (in_row || in_column) ? kHighlight + text + kReset : text;
   };
-  std::string text = fmt::format("{} ({} x {})\n", printable(matrix.name), values.size(0), values.size(1));
+  std::string text =
+      fmt::format("{} ({} x {})\n", printable(matrix.name), values.size(0), values.size(1));
   std::istringstream lines(table_text(cells, "<>", style));
   for (std::string line; std::getline(lines, line);) text += fmt::format("  {}\n", line);
   return text;
@@ -112,8 +113,10 @@ std::string step_text(const Explanation& explanation, std::size_t index, std::si
   text += wrap(printable(step.description), width, 0) + "\n";
   for (const auto& matrix : step.matrices)
     text += "\n" + matrix_text(matrix, explanation, width, max_rows, colors);
-  if (!step.calculation.empty()) text += "\n" + wrap(printable(step.calculation), width - 2, 2) + "\n";
-  if (!step.conclusion.empty()) text += "\n=> " + wrap(printable(step.conclusion), width - 3, 3) + "\n";
+  if (!step.calculation.empty())
+    text += "\n" + wrap(printable(step.calculation), width - 2, 2) + "\n";
+  if (!step.conclusion.empty())
+    text += "\n=> " + wrap(printable(step.conclusion), width - 3, 3) + "\n";
   return text;
 }
 
@@ -172,12 +175,10 @@ nlohmann::ordered_json to_json(
     const auto& step = explanation.steps[i];
     auto matrices = nlohmann::ordered_json::array();
     for (const auto& matrix : step.matrices) {
-      nlohmann::ordered_json json{{"name", matrix.name},
-                                  {"rows", matrix.rows},
-                                  {"columns", matrix.columns},
-                                  {"values", numbers(matrix)},
-                                  {"by_token", matrix.by_token},
-                                  {"between_tokens", matrix.between_tokens}};
+      nlohmann::ordered_json json{
+          {"name", matrix.name},         {"rows", matrix.rows},
+          {"columns", matrix.columns},   {"values", numbers(matrix)},
+          {"by_token", matrix.by_token}, {"between_tokens", matrix.between_tokens}};
       if (!matrix.origin.operation.empty()) json["origin"] = origin_of(matrix, explanation, i);
       matrices.push_back(std::move(json));
     }
