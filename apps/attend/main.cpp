@@ -102,6 +102,7 @@ int main(int argc, char** argv) {
   attend::app::add_compare_command(app);
   attend::app::add_explain_command(app);
   attend::app::add_report_command(app);
+  attend::app::add_serve_command(app);
   attend::app::add_completion_command(app);
 
   try {

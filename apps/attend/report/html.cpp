@@ -26,18 +26,7 @@ constexpr std::size_t kMaxColumnRows = 50;
 
 constexpr std::string_view kContent = "<!--content-->";
 constexpr std::string_view kData = "<!--data-->";
-
-/// Returns the JSON without '<', so that it can be the content of a script element.
-std::string script_text(const ordered_json& json) {
-  std::string text;
-  for (const char c : json_text(json)) {
-    if (c == '<')
-      text += "\\u003c";
-    else
-      text += c;
-  }
-  return text;
-}
+constexpr std::string_view kPolicy = "default-src 'none';";
 
 /// Splits `text` at the first `marker`, which is in neither part.
 std::pair<std::string_view, std::string_view> split_at(std::string_view text,
@@ -125,10 +114,26 @@ std::string columns_table(const std::string& caption, const ordered_json& json, 
   return html_table(caption, header, rows);
 }
 
+std::string script_text(const ordered_json& json) {
+  std::string text;
+  for (const char c : json_text(json)) {
+    if (c == '<')
+      text += "\\u003c";
+    else
+      text += c;
+  }
+  return text;
+}
+
 std::string html_page(const std::string& content, const ordered_json& data) {
   const auto [before, rest] = split_at(report_template(), kContent);
   const auto [between, after] = split_at(rest, kData);
   return fmt::format("{}{}{}{}{}", before, content, between, script_text(data), after);
+}
+
+std::string served_page(const std::string& page) {
+  const auto [before, after] = split_at(page, kPolicy);
+  return fmt::format("{}{} connect-src 'self';{}", before, kPolicy, after);
 }
 
 }  // namespace attend::app

@@ -29,8 +29,14 @@ std::string columns_table(const std::string& caption, const nlohmann::ordered_js
 /// Returns a section of a page; an empty text if it has no content. `content` is HTML.
 std::string html_section(const char* id, const char* heading, const std::string& content);
 
+/// Returns JSON without '<', so that it can be the content of a script element.
+std::string script_text(const nlohmann::ordered_json& json);
+
 /// Returns an HTML page that needs no other files. `content` is the HTML of its sections, for
 /// readers without JavaScript; the script of the page draws `data` (apps/page/README.md).
 std::string html_page(const std::string& content, const nlohmann::ordered_json& data);
+
+/// Returns a page of `html_page` that may also send requests to the server that it comes from.
+std::string served_page(const std::string& page);
 
 }  // namespace attend::app

@@ -145,4 +145,11 @@ void write_report(const std::filesystem::path& directory, const std::filesystem:
   replace_file(file, html_page(content_of(data), json_of(data)));
 }
 
+ServedReport served_report(const std::filesystem::path& directory, const std::string& version) {
+  auto data = report_data(directory);
+  data.json["version"] = version;
+  const auto json = json_of(data);
+  return {served_page(html_page(content_of(data), json)), script_text(json)};
+}
+
 }  // namespace attend::app

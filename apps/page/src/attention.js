@@ -22,16 +22,27 @@ function entryName({ title, sample }, inputs) {
     : `${truncated(visible(inputs[sample]), MAX_INPUT)} (sample ${sample + 1}): ${title}`;
 }
 
+const inputsOf = (data) => (data.samples?.at(-1)?.samples ?? []).map(({ input }) => input);
+
 /** Returns the attention section, or null if the data has no attention. */
 export function attention(data) {
   const entries = data.attention ?? [];
-  const inputs = (data.samples?.at(-1)?.samples ?? []).map(({ input }) => input);
-  return entries.length === 0 ? null : new AttentionView(entries, inputs).element;
+  const inputs = inputsOf(data);
+  return entries.length === 0 ? null : attentionView(entries, inputs);
+}
+
+/** Returns a view of entries of `attention` in the data. `inputs`: the inputs of their samples. `name`
+ *  differs between the views of a page. `update(data)` of the view shows the entries of new data. */
+export function attentionView(entries, inputs, name = "") {
+  const view = new AttentionView(entries, inputs, name);
+  view.element.update = (data) => view.update(data.attention ?? [], inputsOf(data));
+  return view.element;
 }
 
 class AttentionView {
-  constructor(entries, inputs) {
+  constructor(entries, inputs, name) {
     this.entries = entries;
+    this.name = name;
     this.layer = 0;
     this.head = 0;
     this.entrySelect = select(
@@ -44,9 +55,10 @@ class AttentionView {
     this.map = new HeadMap(
       (row) => this.showRow(row),
       (cell) => this.describeCell(cell),
+      this.named("Map of the head"),
     );
     this.generation = new GenerationSteps((row) => this.showRow(row));
-    this.cell = el("p", { class: "readout", id: "cell" });
+    this.cell = el("p", { class: "readout", id: `${name}cell` });
     this.rowTokens = el("div", { class: "tokens", role: "radiogroup", "aria-label": "Token" });
     this.columnTokens = el("ol", { class: "tokens columns", "aria-label": "Weights of the token" });
     this.rowTitle = el("h4", { "aria-live": "polite" });
@@ -70,7 +82,7 @@ class AttentionView {
           "div",
           { class: "card" },
           el("h3", {}, "All heads"),
-          scroll("All heads", this.overview),
+          scroll(this.named("All heads"), this.overview),
           this.legend(),
         ),
         el(
@@ -101,6 +113,26 @@ class AttentionView {
     );
     onTheme(() => this.showEntry(this.entrySelect.selectedIndex));
     this.showEntry(0);
+  }
+
+  /** Returns the name of a region, which differs between the views of a page. */
+  named(region) {
+    return this.name === "" ? region : `${region} of the ${this.name}`;
+  }
+
+  /** Shows other entries, with the same entry, layer, head and row as before where they exist.
+   *  Returns false if there are none. */
+  update(entries, inputs) {
+    if (entries.length === 0) return false;
+    const index = Math.min(this.entrySelect.selectedIndex, entries.length - 1);
+    this.entries = entries;
+    setOptions(
+      this.entrySelect,
+      entries.map((entry) => entryName(entry, inputs)),
+    );
+    this.entrySelect.selectedIndex = index;
+    this.showEntry(index);
+    return true;
   }
 
   legend() {
@@ -172,7 +204,7 @@ class AttentionView {
               { class: "thumbnail", title: `Layer ${layer + 1}, head ${head + 1}` },
               el("input", {
                 type: "radio",
-                name: "head",
+                name: `${this.name}head`,
                 "aria-label": `Layer ${layer + 1}, head ${head + 1}`,
                 onchange: () => this.showHead(layer, head),
               }),
@@ -209,7 +241,7 @@ class AttentionView {
           { class: this.tokenClass(row) },
           el("input", {
             type: "radio",
-            name: "row",
+            name: `${this.name}row`,
             "aria-label": `${visible(this.rows[row])}, ${this.place(row)}`,
             onchange: () => this.showRow(row),
           }),

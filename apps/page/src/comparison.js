@@ -28,7 +28,7 @@ function styleOf(index) {
 }
 
 /** Returns a chart for each metric, with a line for each run, or null if no run has metrics. */
-export function comparison({ comparison: runs }) {
+export function comparison({ comparison: runs = [] }) {
   const charts = CHARTS.flatMap(({ title, percent, series }) =>
     series.map(([table, metric]) => ({
       id: metric,
@@ -47,8 +47,10 @@ export function comparison({ comparison: runs }) {
   return chartsView(charts, "comparison");
 }
 
-/** Returns the tables of the runs, each in a frame that scrolls. */
-export function runs(_, section) {
+/** Returns the tables of the runs, each in a frame that scrolls; null on another page. */
+export function runs() {
+  const section = document.getElementById("runs");
+  if (!section) return null;
   const view = document.createElement("div");
   for (const node of [...section.querySelectorAll("table, p")])
     view.append(

@@ -72,7 +72,7 @@ class Chart {
             {
               type: "button",
               "aria-label": `${chart.title} as CSV`,
-              onclick: () => download(`${base}.csv`, "text/csv", chartCsv(content)),
+              onclick: () => download(`${base}.csv`, "text/csv", chartCsv(this.content)),
             },
             "CSV",
           ),
@@ -246,38 +246,50 @@ class Chart {
 
 /** Returns the charts of a run, or null if it has no metrics. */
 export function curves(data) {
-  const charts = CHARTS.map(({ series, ...chart }) => ({
-    ...chart,
-    columns: series.map(([table, key, label]) =>
-      column(data, table, key, { label, style: STYLES[table] }),
-    ),
-  }));
-  return chartsView(charts, data.run?.name ?? "run");
+  const chartsOf = (data) =>
+    CHARTS.map(({ series, ...chart }) => ({
+      ...chart,
+      columns: series.map(([table, key, label]) =>
+        column(data, table, key, { label, style: STYLES[table] }),
+      ),
+    }));
+  const view = chartsView(chartsOf(data), data.run?.name ?? "run");
+  if (view) {
+    const { update } = view;
+    view.update = (next) => update(chartsOf(next));
+  }
+  return view;
 }
 
 /** Returns charts with their controls, or null if no chart has values. Charts: {id, title, percent,
- *  columns}; `name` is the beginning of the names of saved files. */
+ *  columns}; `name` is the beginning of the names of saved files. `update(charts)` of the view shows
+ *  new data in the same charts; it returns false if the data needs others. */
 export function chartsView(allCharts, name) {
+  const contents = (all) =>
+    all
+      .map(({ columns, ...chart }) => [chart, chartData(columns)])
+      .filter(([, content]) => content !== null);
   let frame = 0;
   const draw = () => {
     cancelAnimationFrame(frame);
     frame = requestAnimationFrame(() => charts.forEach((chart) => chart.draw()));
   };
   const settings = { log: false, smoothing: 0, range: null };
-  const charts = allCharts
-    .map(({ columns, ...chart }) => [chart, chartData(columns)])
-    .filter(([, content]) => content !== null)
-    .map(([chart, content]) => new Chart(chart, content, name, settings));
-  if (charts.length === 0) return null;
-  const steps = charts.map((chart) => chart.content.steps);
-  const stepRange = new StepRange(
-    Math.min(...steps.map((each) => each[0])),
-    Math.max(...steps.map((each) => each.at(-1))),
-    (range) => {
-      settings.range = range;
-      draw();
-    },
+  const charts = contents(allCharts).map(
+    ([chart, content]) => new Chart(chart, content, name, settings),
   );
+  if (charts.length === 0) return null;
+  const limits = () => {
+    const steps = charts.map((chart) => chart.content.steps);
+    return [
+      Math.min(...steps.map((each) => each[0])),
+      Math.max(...steps.map((each) => each.at(-1))),
+    ];
+  };
+  const stepRange = new StepRange(...limits(), (range) => {
+    settings.range = range;
+    draw();
+  });
   settings.setRange = (range) => stepRange.set(range);
   const output = el("output", {}, "0");
   const slider = el("input", {
@@ -301,7 +313,7 @@ export function chartsView(allCharts, name) {
       draw();
     },
   });
-  return el(
+  const element = el(
     "div",
     {},
     el(
@@ -322,4 +334,13 @@ export function chartsView(allCharts, name) {
       "Drag over a chart to show fewer steps, double-click to show all. SVG and CSV files have all steps.",
     ),
   );
+  element.update = (next) => {
+    const all = contents(next);
+    if (all.length !== charts.length) return false;
+    charts.forEach((chart, index) => (chart.content = all[index][1]));
+    stepRange.setLimits(...limits());
+    draw();
+    return true;
+  };
+  return element;
 }

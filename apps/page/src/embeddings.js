@@ -10,9 +10,16 @@ const REACH = 24; // distance from the pointer within which a point is hovered, 
 const LABEL_LENGTH = 16;
 const MAX_LABELS = 60;
 
-/** Returns the embeddings section, or null if the data has no embeddings. */
-export function embeddings(data) {
-  return data.embeddings?.tokens?.length > 0 ? new EmbeddingsView(data.embeddings).element : null;
+/** Returns the embeddings section, or null if the data has no embeddings. `before`: a section with
+ *  the same choice and search. */
+export function embeddings(data, before) {
+  if (!(data.embeddings?.tokens?.length > 0)) return null;
+  const view = new EmbeddingsView(data.embeddings);
+  if (before) view.choose(Math.min(before.view.chosen ?? 0, view.content.tokens.length - 1));
+  if (before) view.search.value = before.view.search.value;
+  view.filter();
+  view.element.view = view;
+  return view.element;
 }
 
 class EmbeddingsView {
@@ -90,7 +97,6 @@ class EmbeddingsView {
       ),
     );
     this.build();
-    this.filter();
     this.choose(0);
     onWidth(this.frame, (width) => this.resize(width));
   }

@@ -10,9 +10,9 @@ const MAX_CELL = 30;
 const MIN_LABELLED_CELL = 11; // width of a cell from which each row and column has a label
 
 /** A heat map with labels on canvas. `choose` is called with the row of a click, `hover` with [row,
- *  column] under the pointer, or null. */
+ *  column] under the pointer, or null. `name` is the name of the region. */
 export class HeadMap {
-  constructor(choose, hover) {
+  constructor(choose, hover, name) {
     this.canvas = el("canvas", {
       class: "map",
       role: "img",
@@ -28,7 +28,7 @@ export class HeadMap {
       },
       onpointerleave: () => hover(null),
     });
-    this.element = scroll("Map of the head", this.canvas);
+    this.element = scroll(name, this.canvas);
     onWidth(this.element, () => this.draw());
   }
 

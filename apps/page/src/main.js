@@ -6,11 +6,30 @@ import { curves } from "./curves.js";
 import { el, scroll } from "./dom.js";
 import { embeddings } from "./embeddings.js";
 import { explanations } from "./explanation.js";
+import { follow, sentence } from "./live.js";
 import { model } from "./model.js";
 import { run, summary } from "./run.js";
 import { samples } from "./samples.js";
 
-const VIEWS = { runs, comparison, curves, attention, embeddings, samples, model, run, explanation: explanations };
+const VIEWS = {
+  runs,
+  comparison,
+  curves,
+  attention,
+  embeddings,
+  samples,
+  model,
+  run,
+  explanation: explanations,
+};
+const TITLES = {
+  curves: "Curves",
+  attention: "Attention",
+  embeddings: "Token embeddings",
+  samples: "Samples",
+  model: "Model",
+  run: "Run",
+};
 
 /** Puts a view in front of the tables of its section, which are then folded. A section without a
  *  view stays as it is. */
@@ -35,28 +54,60 @@ function show(section, view) {
     );
 }
 
+/** Returns the numbers of the run and the notes. */
+function overview(data) {
+  const notes = (data.notes ?? []).map((note) => el("li", {}, note));
+  return [summary(data), notes.length > 0 ? el("ul", { class: "note" }, notes) : null].filter(
+    Boolean,
+  );
+}
+
+function linkSections() {
+  const links = [...document.querySelectorAll("main > section")].map((section) =>
+    el("li", {}, el("a", { href: `#${section.id}` }, section.querySelector("h2")?.textContent)),
+  );
+  const nav = document.querySelector("nav");
+  nav.querySelector("ul").replaceChildren(...links);
+  nav.hidden = links.length < 2;
+}
+
+/** Shows new data of a page that follows its run. `shown`: the views of the page by section. */
+function update(data, shown) {
+  let previous = document.getElementById("sentence");
+  for (const [id, makeView] of Object.entries(VIEWS)) {
+    let section = document.getElementById(id);
+    const before = shown[id];
+    const text = JSON.stringify(data[id]);
+    if (!(before?.view && (before.view.update?.(data) ?? text === before.text))) {
+      const view = makeView(data, before?.view);
+      if (view && !section) previous.after((section = el("section", { id })));
+      if (view) section.replaceChildren(el("h2", {}, TITLES[id]), view);
+      shown[id] = { view, text };
+    } else {
+      section.querySelector("details.tables")?.remove(); // of older data
+      before.text = text;
+    }
+    previous = section ?? previous;
+  }
+  linkSections();
+}
+
 function start() {
   const main = document.querySelector("main");
   const data = JSON.parse(document.getElementById("data").textContent);
   const name = data.run?.name ?? data.explanation?.title ?? data.title;
   if (name) document.title = `${name} – attend`;
-  const numbers = summary(data);
-  const notes = (data.notes ?? []).map((note) => el("li", {}, note));
   const first = main.querySelector("h1") ?? el("h1", {}, name ?? "Run");
-  main.prepend(
-    ...[first, numbers, notes.length > 0 ? el("ul", { class: "note" }, notes) : null].filter(
-      Boolean,
-    ),
-  );
-  const links = document.querySelector("nav ul");
+  const about = el("div", {}, overview(data));
+  main.prepend(first, about);
+  const shown = {};
   for (const [id, makeView] of Object.entries(VIEWS)) {
     const section = document.getElementById(id);
     if (!section) continue;
-    links.append(
-      el("li", {}, el("a", { href: `#${id}` }, section.querySelector("h2")?.textContent ?? id)),
-    );
     try {
-      show(section, makeView(data, section));
+      const view = makeView(data);
+      show(section, view);
+      shown[id] = { view, text: JSON.stringify(data[id]) };
     } catch (error) {
       // One damaged part must not hide the others; its tables stay visible.
       section.append(
@@ -68,7 +119,21 @@ function start() {
       );
     }
   }
-  document.querySelector("nav").hidden = links.children.length < 2;
+  if (data.version) {
+    // Only a server sets this key.
+    const showMetrics = (next) => {
+      if (!shown.curves?.view?.update(next)) update(next, shown);
+    };
+    const showAll = (next) => {
+      about.replaceChildren(...overview(next));
+      update(next, shown);
+    };
+    about.after(
+      follow(data, showMetrics, showAll),
+      el("section", { id: "sentence" }, el("h2", {}, "Try a sentence"), sentence()),
+    );
+  }
+  linkSections();
 }
 
 start();

@@ -1,4 +1,4 @@
-// Columns of metrics: what a chart shows, smoothing and CSV.
+// Columns of metrics: what a chart shows, new rows, smoothing and CSV.
 
 /** Charts of the curves. Each series is a column of `training` or `evaluations`. */
 export const CHARTS = [
@@ -78,4 +78,18 @@ export function chartCsv({ steps, columns }) {
     lines.push([step, ...columns.map(({ values }) => values[index] ?? "")]),
   );
   return lines.map((line) => `${line.join(",")}\n`).join("");
+}
+
+/** Adds a line of metrics.jsonl to the columns of the data. Returns false if its step is not after
+ *  those of the data. */
+export function addMetrics(data, line) {
+  const name = "val_loss" in line ? "evaluations" : "training";
+  const columns = (data[name] ??= { step: [] });
+  const count = columns.step.length;
+  if (count > 0 && line.step <= columns.step[count - 1]) return false;
+  for (const key of new Set([...Object.keys(columns), ...Object.keys(line)])) {
+    columns[key] ??= new Array(count).fill(null);
+    columns[key].push(line[key] ?? null);
+  }
+  return true;
 }

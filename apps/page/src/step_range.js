@@ -6,12 +6,10 @@ import { el, labelled } from "./dom.js";
  *  last], or with null for all steps. */
 export class StepRange {
   constructor(low, high, change) {
-    Object.assign(this, { low, high, change });
+    this.change = change;
     const field = () =>
       el("input", {
         type: "number",
-        min: low,
-        max: high,
         step: 1,
         onchange: () => this.set([this.first, this.last].map((input) => input.valueAsNumber)),
       });
@@ -24,7 +22,15 @@ export class StepRange {
       labelled("Last step", this.last),
       this.reset,
     );
-    this.show(null);
+    this.range = null;
+    this.setLimits(low, high);
+  }
+
+  /** Sets the first and the last step of the data. */
+  setLimits(low, high) {
+    Object.assign(this, { low, high });
+    for (const field of [this.first, this.last]) Object.assign(field, { min: low, max: high });
+    this.show(this.range);
   }
 
   /** Sets the range; null for all steps. A range without steps changes nothing. */

@@ -142,7 +142,10 @@ describe("every page", () => {
       `large page: ${Math.round(performance.now() - start)} ms, ${Math.round(pageOf(large()).length / 1024)} KiB`,
     );
     assert.equal(await page.locator(".scatter circle").count(), 1000);
-    assert.deepEqual(await page.locator("main > ul.note li").allTextContents(), large().notes);
+    assert.deepEqual(
+      await page.locator("main > div > ul.note li").allTextContents(),
+      large().notes,
+    );
   });
 });
 

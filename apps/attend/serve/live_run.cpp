@@ -1,0 +1,165 @@
+#include "serve/live_run.h"
+
+#include "attend/input_error.h"
+#include "attend/train/answer.h"
+#include "attend/train/run_directory.h"
+#include "explain/explain_run.h"
+#include "explain/explanation_text.h"
+#include "io/parse_json.h"
+#include "report/attention_data.h"
+#include "run_overview.h"
+
+#include <fmt/format.h>
+#include <torch/utils.h>
+
+#include <array>
+#include <charconv>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <string_view>
+#include <variant>
+
+namespace attend::app {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::ordered_json;
+
+constexpr std::size_t kMaxExplainedTokens = 256;
+constexpr std::uintmax_t kMaxNewMetrics = 1 << 20;  // bytes that are sent at once
+
+/// Files and folders that change when the data of a report does, except metrics.jsonl.
+constexpr std::array kReportFiles{train::RunFiles::recipe,     train::RunFiles::data,
+                                  train::RunFiles::model,      train::RunFiles::samples,
+                                  train::RunFiles::embeddings, train::RunFiles::checkpoints,
+                                  train::RunFiles::summary};
+
+/// Returns the text of a request of the form {"text": TEXT}.
+std::string text_of(const std::string& request) {
+  const auto json = parse_json(request);
+  if (!json.is_object() || json.size() != 1 || !json.contains("text") ||
+      !json.at("text").is_string())
+    throw InputError("expected a JSON object with the key 'text', a string, and no other key");
+  return json.at("text").get<std::string>();
+}
+
+void check_length(const train::Run& run, const std::string& text) {
+  const auto count = run.tokenizer->encode(text).size();
+  const auto max =
+      std::min(kMaxExplainedTokens, static_cast<std::size_t>(run.recipe.max_seq_len()));
+  if (count >= 1 && count <= max) return;
+  throw InputError(fmt::format("the text has {} tokens, expected 1 to {}", count, max));
+}
+
+/// Returns the tokens or classes of the last step of an explanation, whose first matrix is the
+/// prediction. Its last column contains the probabilities.
+ordered_json prediction_of(const ordered_json& explanation) {
+  const auto& table = explanation.at("steps").back().at("matrices").front();
+  auto prediction = ordered_json::array();
+  for (std::size_t i = 0; i < table.at("rows").size(); ++i) {
+    prediction.push_back(
+        {{"name", table.at("rows")[i]}, {"probability", table.at("values")[i].back()}});
+  }
+  return prediction;
+}
+
+}  // namespace
+
+std::string to_text(const RunVersion& version) {
+  return fmt::format("{}-{}", version.metrics_size, version.files);
+}
+
+RunVersion parse_version(const std::string& text) {
+  RunVersion version;
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), version.metrics_size);
+  if (error != std::errc() || end == text.data() + text.size() || *end != '-') return {};
+  version.files = end + 1;
+  return version;
+}
+
+fs::path LiveRun::metrics() const {
+  return directory_ / train::RunFiles::metrics;
+}
+
+RunVersion LiveRun::version() const {
+  RunVersion version;
+  std::error_code missing;
+  const auto size = fs::file_size(metrics(), missing);
+  version.metrics_size = missing ? 0 : size;
+  std::string state;
+  for (const auto* name : kReportFiles) {
+    const auto path = directory_ / name;
+    const auto time = fs::last_write_time(path, missing);
+    if (!missing) state += fmt::format("{} {} ", name, time.time_since_epoch().count());
+  }
+  version.files = fmt::format("{:016x}", std::hash<std::string>()(state));
+  return version;
+}
+
+std::pair<ServedReport, RunVersion> LiveRun::report() {
+  const std::lock_guard lock(mutex_);
+  const auto version = this->version();  // first: what changes later is sent to the page again
+  if (report_.page.empty() || version_ != version) {
+    report_ = served_report(directory_, to_text(version));
+    version_ = version;
+  }
+  return {report_, version_};
+}
+
+std::string LiveRun::explain(const std::string& request) {
+  const auto text = text_of(request);
+  const torch::NoGradGuard no_grad;
+  const std::lock_guard lock(mutex_);
+  const auto directory = train::RunDirectory::open(directory_);
+  auto run = directory.load(available_weights(directory).value_or(train::Weights::best));
+  check_length(run, text);
+  RunQuestion question;
+  question.text = text;
+  if (std::holds_alternative<Seq2Seq>(run.model))
+    question.answer = train::answer(run.model, *run.tokenizer, run.classes, {text, ""});
+  auto explanation = to_json(explain_run(run, question));
+  std::vector<std::string> notes;
+  auto attention = ordered_json::array();
+  const nlohmann::json sample{{"input", text}, {"output", question.answer.value_or("")}};
+  for (const auto& matrices : attention_of(run, nlohmann::json::array({sample}), notes))
+    attention.push_back(to_json(matrices));
+  auto prediction = prediction_of(explanation);
+  return json_text({{"explanation", std::move(explanation)},
+                    {"attention", std::move(attention)},
+                    {"prediction", std::move(prediction)},
+                    {"notes", notes}});
+}
+
+std::string RunFollower::new_metrics() {
+  std::ifstream file(run_.metrics(), std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(shown_.metrics_size));
+  std::string text(kMaxNewMetrics, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  text.resize(text.rfind('\n') + 1);  // the last line may be incomplete
+  shown_.metrics_size += text.size();
+  std::string events;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = text.find('\n', begin);
+    const auto line = ordered_json::parse(text.begin() + static_cast<std::ptrdiff_t>(begin),
+                                          text.begin() + static_cast<std::ptrdiff_t>(end), nullptr,
+                                          /*allow_exceptions=*/false);
+    if (line.is_object()) events += fmt::format("event: metrics\ndata: {}\n\n", json_text(line));
+    begin = end + 1;
+  }
+  return events;
+}
+
+std::string RunFollower::changes() {
+  const auto now = run_.version();
+  if (now.files != shown_.files || now.metrics_size < shown_.metrics_size) {
+    const auto [report, version] = run_.report();
+    shown_ = version;
+    return fmt::format("event: data\ndata: {}\n\n", report.data);
+  }
+  return now.metrics_size > shown_.metrics_size ? new_metrics() : "";
+}
+
+}  // namespace attend::app

@@ -1,0 +1,70 @@
+#pragma once
+
+#include "report/write_report.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <mutex>
+#include <string>
+
+namespace attend::app {
+
+/// State of the files of a run from which its report is made.
+struct RunVersion {
+  std::uintmax_t metrics_size = 0;  ///< of metrics.jsonl, in bytes
+  std::string files;                ///< differs if one of the other files differs
+
+  bool operator==(const RunVersion&) const = default;
+};
+
+/// Returns a version as text without spaces, such as "1024-9f86d081884c7d65".
+std::string to_text(const RunVersion& version);
+
+/// Parses the result of `to_text`. Returns a version that no run has if the text is another.
+RunVersion parse_version(const std::string& text);
+
+/// A run whose files may change, since a process may be training it. All functions may be called by
+/// several threads; one report or explanation is computed at a time. They throw InputError if the
+/// directory is not a run, or if a file of the run is damaged.
+class LiveRun {
+ public:
+  explicit LiveRun(std::filesystem::path directory) : directory_(std::move(directory)) {}
+
+  /// Returns the present version of the run.
+  RunVersion version() const;
+  /// Returns the report of the run as it is now. `RunVersion` is that of its data.
+  std::pair<ServedReport, RunVersion> report();
+  /// Explains how the model processes a text, with the newest weights of the run. `request` is a
+  /// JSON object with the key `text`. Returns a JSON object: the result of `attend explain --json`,
+  /// the attention weights of all layers and heads as in a report, and the tokens or classes with
+  /// the highest probabilities. Throws InputError if the request has another form, or a text that
+  /// `explain_run` refuses or that has more than 256 tokens.
+  std::string explain(const std::string& request);
+
+  std::filesystem::path metrics() const;  ///< path of metrics.jsonl
+
+ private:
+  std::filesystem::path directory_;
+  std::mutex mutex_;  // guards the members below, and the memory and time of computations
+  RunVersion version_;
+  ServedReport report_;  // of `version_`; empty if none was made
+};
+
+/// Finds out what changes in a run, for a page that shows it.
+class RunFollower {
+ public:
+  /// `shown`: the version that the page shows.
+  RunFollower(LiveRun& run, RunVersion shown) : run_(run), shown_(std::move(shown)) {}
+
+  /// Returns server-sent events about the changes since the last call: `metrics` with a line of
+  /// metrics.jsonl, or `data` with the whole data of the report. Empty if nothing has changed.
+  std::string changes();
+
+ private:
+  std::string new_metrics();
+
+  LiveRun& run_;
+  RunVersion shown_;
+};
+
+}  // namespace attend::app

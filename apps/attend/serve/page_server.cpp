@@ -1,0 +1,262 @@
+#include "serve/page_server.h"
+
+#include "attend/input_error.h"
+#include "error_message.h"
+#include "io/parse_json.h"
+#include "serve/live_run.h"
+#include "train/background_thread.h"
+
+#include <fmt/format.h>
+#include <httplib.h>
+#include <nlohmann/json.hpp>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <semaphore>
+#include <thread>
+#include <vector>
+
+namespace attend::app {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t kMaxBody = 64 * 1024;
+constexpr std::ptrdiff_t kMaxConnections = 24;
+constexpr int kMaxFollowers = 16;
+constexpr auto kPollInterval = 250ms;
+constexpr auto kDataInterval = 1s;        // after new data, until the next look
+constexpr auto kHeartbeatInterval = 15s;  // finds followers whose computers have left
+constexpr int kTimeout = 5;               // of reading and writing, in seconds
+
+constexpr const char* kJson = "application/json";
+
+void set_error(httplib::Response& response, int status, const std::string& message) {
+  response.status = status;
+  response.set_content(json_text({{"error", message}}), kJson);
+}
+
+/// Runs the connections of a server in threads, at most `kMaxConnections` at a time.
+class ConnectionThreads : public httplib::TaskQueue {
+ public:
+  explicit ConnectionThreads(const std::atomic<bool>& stopping)
+      : stopping_(stopping), pool_(kMaxConnections) {}
+
+  /// Waits for a free thread. The system keeps new connections waiting meanwhile.
+  void enqueue(std::function<void()> connection) override {
+    while (!free_.try_acquire_for(kPollInterval)) {
+      if (stopping_) break;
+    }
+    pool_.enqueue([this, connection = std::move(connection)] {
+      connection();
+      free_.release();
+    });
+  }
+  void shutdown() override { pool_.shutdown(); }
+
+ private:
+  const std::atomic<bool>& stopping_;
+  std::counting_semaphore<2 * kMaxConnections> free_{kMaxConnections};
+  httplib::ThreadPool pool_;
+};
+
+}  // namespace
+
+class PageServer::Impl {
+ public:
+  explicit Impl(const ServerAddress& address) : host_(address.host) {
+    // By default, httplib sets SO_REUSEPORT, with which two servers can have the same port.
+    server_.set_socket_options([](int socket) {
+      const int yes = 1;
+      ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+    });
+    errno = 0;
+    port_ = address.port;
+    if (port_ == 0)
+      port_ = server_.bind_to_any_port(host_);
+    else if (!server_.bind_to_port(host_, port_))
+      port_ = -1;
+    if (port_ < 0) {
+      throw InputError(fmt::format(
+          "port {} of {} cannot be opened: {}; pass another port, or 0 for any free one",
+          address.port, host_, errno == 0 ? "unknown address" : std::strerror(errno)));
+    }
+    hosts_ = {host_, "127.0.0.1", "localhost", "[::1]"};
+    if (host_.find(':') != host_.npos) hosts_.front() = fmt::format("[{}]", host_);
+  }
+  ~Impl() { server_.close(); }
+
+  std::string url() const { return fmt::format("http://{}:{}/", hosts_.front(), port_); }
+
+  void serve(const std::filesystem::path& directory, const std::function<void()>& wait) {
+    run_ = std::make_unique<LiveRun>(directory);
+    set_limits();
+    set_handlers();
+    train::BackgroundThread listener;
+    listener.add([this] { server_.listen_after_bind(); });
+    while (!server_.is_running()) std::this_thread::sleep_for(1ms);  // stop() has no effect before
+    wait();
+    stopping_ = true;
+    server_.stop();
+  }
+
+ private:
+  /// A server whose port can be closed before it listens.
+  class ClosableServer : public httplib::Server {
+   public:
+    void close() {
+      if (svr_sock_ != INVALID_SOCKET) ::close(svr_sock_.exchange(INVALID_SOCKET));
+    }
+  };
+
+  void set_limits() {
+    server_.new_task_queue = [this] { return new ConnectionThreads(stopping_); };
+    // The rest of a refused request must not be read as a request.
+    server_.set_keep_alive_max_count(1);
+    server_.set_payload_max_length(kMaxBody);
+    server_.set_read_timeout(kTimeout);
+    server_.set_write_timeout(kTimeout);
+    server_.set_default_headers({{"Cache-Control", "no-store"},
+                                 {"Content-Security-Policy", "frame-ancestors 'none'"},
+                                 {"Cross-Origin-Resource-Policy", "same-origin"},
+                                 {"X-Content-Type-Options", "nosniff"}});
+  }
+
+  void set_handlers() {
+    using Answer = httplib::Server::HandlerResponse;
+    server_.set_pre_routing_handler([this](const auto& request, auto& response) {
+      return is_refused(request, response) ? Answer::Handled : Answer::Unhandled;
+    });
+    server_.Get("/", [this](const auto&, auto& response) {
+      response.set_content(run_->report().first.page, "text/html; charset=utf-8");
+    });
+    server_.Get("/events", [this](const auto& request, auto& response) {
+      follow(parse_version(request.get_param_value("version")), response);
+    });
+    server_.Post("/explain", [this](const auto& request, auto& response) {
+      response.set_content(run_->explain(request.body), kJson);
+    });
+    server_.set_exception_handler([](const auto&, auto& response, std::exception_ptr thrown) {
+      try {
+        std::rethrow_exception(std::move(thrown));
+      } catch (const InputError& error) {
+        set_error(response, 400, error.what());
+      } catch (const std::exception& error) {
+        set_error(response, 500, error_text(error));
+      }
+    });
+    server_.set_error_handler([](const auto&, auto& response) {
+      if (response.body.empty())
+        set_error(response, response.status,
+                  response.status == 404 ? "no such page: expected /" : "the request is refused");
+    });
+  }
+
+  /// Answers a request that is not permitted, and returns true.
+  bool is_refused(const httplib::Request& request, httplib::Response& response) const {
+    const auto refuse = [&](int status, const std::string& message) {
+      set_error(response, status, message);
+      return true;
+    };
+    const auto host = request.get_header_value("Host");
+    if (request.get_header_value_count("Host") != 1 || !is_own(host)) {
+      return refuse(403,
+                    fmt::format("Host is '{}', expected '{}:{}'", host, hosts_.front(), port_));
+    }
+    const bool posts = request.method == "POST";
+    if (!(request.method == "GET" || (posts && request.path == "/explain"))) {
+      response.set_header("Allow", request.path == "/explain" ? "POST" : "GET");
+      return refuse(
+          405, fmt::format("the method is {}, expected GET, or POST of /explain", request.method));
+    }
+    if (request.has_header("Range")) return refuse(400, "ranges are not supported");
+    if (!posts) return false;
+    if (const auto origin = request.get_header_value("Origin");
+        request.has_header("Origin") && origin != "http://" + host)
+      return refuse(403, fmt::format("Origin is '{}', expected 'http://{}'", origin, host));
+    if (const auto type = request.get_header_value("Content-Type"); type != kJson)
+      return refuse(415, fmt::format("Content-Type is '{}', expected '{}'", type, kJson));
+    if (request.has_header("Content-Encoding"))
+      return refuse(415, "the body has a Content-Encoding, expected none");
+    if (request.has_header("Transfer-Encoding") || !request.has_header("Content-Length"))
+      return refuse(411, "the body has no Content-Length");
+    return false;
+  }
+
+  /// True if the header Host names this server.
+  bool is_own(std::string host) const {
+    std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });
+    return std::ranges::any_of(hosts_, [&](const std::string& own) {
+      return host == fmt::format("{}:{}", own, port_) || (port_ == 80 && host == own);
+    });
+  }
+
+  /// Sends the changes of the run until the client leaves or the server stops.
+  void follow(RunVersion shown, httplib::Response& response) {
+    if (++followers_ > kMaxFollowers) {
+      --followers_;
+      return set_error(response, 503,
+                       fmt::format("{} other clients follow the run, the maximum", kMaxFollowers));
+    }
+    const auto follower = std::make_shared<RunFollower>(*run_, std::move(shown));
+    response.set_chunked_content_provider(
+        "text/event-stream",
+        [this, follower](std::size_t, httplib::DataSink& sink) { return send(*follower, sink); },
+        [this](bool) { --followers_; });
+  }
+
+  /// Sends events until the server stops. Returns false if the client has left.
+  bool send(RunFollower& follower, httplib::DataSink& sink) const {
+    auto last_sent = std::chrono::steady_clock::now();
+    while (true) {
+      const bool is_last = stopping_;
+      std::string events;
+      try {
+        events = follower.changes();
+      } catch (const std::exception&) {
+        // The files of a run change one after the other; the next look finds all of them.
+      }
+      const auto now = std::chrono::steady_clock::now();
+      if (events.empty() && now - last_sent > kHeartbeatInterval) events = ":\n\n";
+      if (!events.empty()) {
+        if (!sink.write(events.data(), events.size())) return false;
+        last_sent = now;
+      }
+      if (is_last) break;
+      if (!sink.is_writable()) return false;
+      const auto pause = events.starts_with("event: data") ? kDataInterval : kPollInterval;
+      for (auto waited = 0ms; waited < pause && !stopping_; waited += kPollInterval)
+        std::this_thread::sleep_for(kPollInterval);
+    }
+    sink.done();
+    return true;
+  }
+
+  std::string host_;
+  int port_ = -1;
+  std::vector<std::string> hosts_;  // that the header Host may name
+  std::unique_ptr<LiveRun> run_;
+  std::atomic<bool> stopping_ = false;
+  std::atomic<int> followers_ = 0;
+  ClosableServer server_;  // last: its handlers use the other members
+};
+
+PageServer::PageServer(const ServerAddress& address) : impl_(std::make_unique<Impl>(address)) {}
+
+PageServer::~PageServer() = default;
+
+std::string PageServer::url() const {
+  return impl_->url();
+}
+
+void PageServer::serve(const std::filesystem::path& directory, const std::function<void()>& wait) {
+  impl_->serve(directory, wait);
+}
+
+}  // namespace attend::app

@@ -1,0 +1,69 @@
+#include "attend/train/device.h"
+#include "attend/train/run_directory.h"
+#include "commands.h"
+#include "inspect_report.h"
+#include "interrupted.h"
+#include "serve/page_server.h"
+#include "serve/server_option.h"
+#include "stop_signal.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+#include <thread>
+
+namespace attend::app {
+namespace {
+
+constexpr std::chrono::seconds kMaxStop(3);  // time for the last changes to reach followers
+
+struct ServeArguments {
+  std::string directory;
+  ServerAddress address;
+};
+
+void run_serve(const ServeArguments& arguments) {
+  train::RunDirectory::open(arguments.directory);  // throws if the directory is not a run
+  train::set_num_threads(1);                       // another process may be training the run
+  const StopSignal signals;
+  PageServer server(arguments.address);
+  fmt::print("{}", report_line("page", server.url()));
+  std::fflush(stdout);
+  server.serve(arguments.directory, [] {
+    while (StopSignal::received() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    // A client that neither sends nor reads would keep its connection, and so the server, open.
+    std::thread([] {
+      std::this_thread::sleep_for(kMaxStop);
+      std::_Exit(128 + StopSignal::received());
+    }).detach();
+  });
+  throw Interrupted(StopSignal::received());
+}
+
+}  // namespace
+
+void add_serve_command(CLI::App& app) {
+  auto* command = app.add_subcommand("serve", "Show a run in a browser, also while it is trained");
+  auto arguments = std::make_shared<ServeArguments>();
+  command->add_option("run", arguments->directory, "run directory")->required()->type_name("DIR");
+  const auto read_port = [=](const std::string& text) {
+    arguments->address.port = parse_port("port", text);
+  };
+  command->add_option_function<std::string>("port", read_port, "port of the page; 0 = any free one")
+      ->type_name("PORT")
+      ->default_str(std::to_string(arguments->address.port));
+  add_host(*command, arguments->address.host);
+  command->footer(
+      "The page is that of attend report. It follows the run if a process trains it, and explains\n"
+      "how the model processes a sentence. Ctrl-C stops the server.\n\n"
+      "Examples:\n"
+      "  attend serve runs/first\n"
+      "  attend serve runs/first 0");
+  command->callback([=] { run_serve(*arguments); });
+}
+
+}  // namespace attend::app
