@@ -12,6 +12,8 @@
 #include "recipe_flags.h"
 #include "recipe_folder.h"
 #include "recipe_paths.h"
+#include "serve/server_option.h"
+#include "serve/training_server.h"
 #include "sweep.h"
 #include "task_cache.h"
 #include "terminal.h"
@@ -42,6 +44,8 @@ struct TrainArguments {
   bool overwrite = false;
   bool print_config = false;
   std::string init_from;  ///< directory of a run
+  bool serve = false;
+  ServerAddress address = {};  ///< of the page, if `serve` is set
 };
 
 /// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
@@ -165,6 +169,8 @@ void check_output(const TrainArguments& arguments) {
     refuse_without_effect("--out", "beside --print-config");
   if (arguments.print_config && arguments.overwrite)
     refuse_without_effect("--overwrite", "beside --print-config");
+  if (arguments.print_config && arguments.serve)
+    refuse_without_effect("--serve", "beside --print-config");
   if (arguments.out.empty()) {
     if (arguments.overwrite && arguments.resume.empty())
       refuse_without_effect("--overwrite", "without --out, since a new directory is created");
@@ -197,9 +203,10 @@ void check_output(const TrainArguments& arguments) {
 /// Throws InputError for an option of a single run beside --sweep, and for a directory that cannot
 /// be the directory of a sweep.
 void check_sweep(const TrainArguments& arguments) {
-  for (const auto& [given, name] : {std::pair(!arguments.resume.empty(), "--resume"),
-                                    std::pair(arguments.overwrite, "--overwrite"),
-                                    std::pair(arguments.print_config, "--print-config")}) {
+  for (const auto& [given, name] :
+       {std::pair(!arguments.resume.empty(), "--resume"),
+        std::pair(arguments.overwrite, "--overwrite"), std::pair(arguments.serve, "--serve"),
+        std::pair(arguments.print_config, "--print-config")}) {
     if (given) {
       throw InputError(fmt::format(
           "--sweep trains several runs, and {0} is for one run: remove {0} from the command",
@@ -215,6 +222,16 @@ void check_sweep(const TrainArguments& arguments) {
                     arguments.out));
   }
   check_output(arguments);
+}
+
+/// Returns the server of the page of a run. `directory`: the directory of the run.
+std::unique_ptr<TrainingServer> start_server(const TrainArguments& arguments,
+                                             const fs::path& directory) {
+  if (!arguments.serve) return nullptr;
+  auto server = std::make_unique<TrainingServer>(arguments.address, directory);
+  fmt::print("{}", report_line("page", server->url()));
+  std::fflush(stdout);
+  return server;
 }
 
 /// Begins or resumes the run of the command line, and trains it. Of several processes, only rank 0
@@ -245,8 +262,10 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     };
     if (const auto size = options.processes->size(); rank == 0 && size > 1)
       fmt::print("{}", report_line("processes", fmt::format("{}", size)));
+    const auto server = rank == 0 ? start_server(arguments, directory) : nullptr;
     auto run = start();
     if (rank > 0) return train_beside_rank_0(std::move(run));
+    if (server) server->begin();
     train_run_with_results(std::move(run), arguments.epochs);
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
@@ -284,7 +303,7 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   // Rank 0 may have created the directory already.
   if (processes->rank() == 0) check_output(arguments);
   if (arguments.print_config) {
-    fmt::print("{}", train::to_toml(recipe));
+    if (processes->rank() == 0) fmt::print("{}", train::to_toml(recipe));
     return;
   }
   start_and_train(arguments, recipe, options);
@@ -340,6 +359,21 @@ void add_train_command(CLI::App& app) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE,VALUE")
       ->group("Training");
+  const auto read_port = [=](const std::string& text) {
+    arguments->serve = true;
+    if (!text.empty()) arguments->address.port = parse_port("--serve", text);
+  };
+  command
+      ->add_option_function<std::string>(
+          "--serve", read_port,
+          fmt::format(
+              "show the run in a browser while it is trained, as attend serve does; without "
+              "PORT: {}, 0 = any free port [not served]",
+              arguments->address.port))
+      ->expected(0, 1)
+      ->type_name("[PORT]")
+      ->group("Output");
+  auto* host = add_host(*command, arguments->address.host)->group("Output");
   command->footer(
       "A default in brackets is the default of the task senses, or of the first task with this\n"
       "option. attend train --task NAME --print-config prints the defaults of the task NAME.\n\n"
@@ -349,8 +383,12 @@ void add_train_command(CLI::App& app) {
       "  attend train --resume runs/deep\n"
       "  attend train --init-from runs/deep --lr 1e-4 --dropout 0.1 --out runs/tuned\n"
       "  attend train --sweep lr=1e-3,3e-3 --sweep num_layers=2,4 --out runs/sweep\n"
+      "  attend train --text book.txt --serve\n"
       "  attend train --print-config > recipe.toml && attend train recipe.toml");
-  command->callback([=] { run_train(*arguments, *flags); });
+  command->callback([=] {
+    if (host->count() > 0 && !arguments->serve) refuse_without_effect("--host", "without --serve");
+    run_train(*arguments, *flags);
+  });
 }
 
 }  // namespace attend::app

@@ -1,10 +1,11 @@
-"""attend serve: the page of a run for a browser on this computer.
+"""attend serve and attend train --serve: the page of a run for a browser on this computer.
 
-Run by CTest with ATTEND set to the built command.
+Run by CTest with ATTEND set to the built command. The page itself is tested by apps/page/tests/live.test.mjs.
 """
 
 import contextlib
 import http.client
+import itertools
 import json
 import re
 import signal
@@ -14,10 +15,12 @@ import time
 import unittest
 
 from attend_command import CommandTest, attend, command, expect_names
-from small_runs import as_in_a_terminal, kill
+from small_runs import as_in_a_terminal, checkpoints, kill, reports_of, result_of
 
 OPTIONS = ["--embed-dim", 16, "--num-layers", 2, "--num-heads", 2, "--batch-size", 8, "--max-steps", 30,
            "--eval-every", 10, "--log-every", 5]
+ENDLESS = [*OPTIONS[:-6], "--max-steps", 10000000, "--log-every", 10]
+NO_EVALUATION = ["--eval-every", 10000000, "--checkpoint-every", 10000000]
 TEXT = "the boat drifted while we liked the bank"
 JSON = {"Content-Type": "application/json"}
 
@@ -129,6 +132,9 @@ class FinishedRun(CommandTest):
         self.assertNotEqual(served, written)
 
     def test_explanation_is_that_of_attend_explain(self):
+        status, answer = self.server.explain({"text": " ".join([TEXT] * 40)})
+        self.assertEqual(status, 400)
+        expect_names(self, answer["error"], 40 * len(TEXT.split()))
         status, answer = self.server.explain({"text": TEXT})
         self.assertEqual(status, 200, answer)
         expected = json.loads(self.succeeds("explain", self.run_directory, "--text", TEXT, "--json").stdout)
@@ -262,19 +268,31 @@ class Arguments(CommandTest):
         result = attend("train", *OPTIONS, "--out", cls.run_directory)
         assert result.returncode == 0, result.stderr
 
-    def test_a_port_in_use_is_refused(self):
+    def test_a_port_in_use_is_refused_before_anything_is_written(self):
         with Server("serve", self.run_directory, 0) as server:
             expect_names(self, self.refuses(["serve", self.run_directory, server.port]), server.port, "127.0.0.1")
+            new = self.folder / "new"
+            expect_names(self, self.refuses(["train", *OPTIONS, "--out", new, "--serve", server.port]), server.port)
+            self.assertFalse(new.exists())
 
     def test_wrong_ports_are_refused(self):
         for port in ("65536", "http", "1.5"):
             expect_names(self, self.refuses(["serve", self.run_directory, port]), "port", port)
+            expect_names(self, self.refuses(["train", f"--serve={port}"]), "--serve", port)
 
     def test_an_unknown_host_is_refused(self):
         expect_names(self, self.refuses(["serve", self.run_directory, 0, "--host", "192.0.2.1"]), "192.0.2.1")
 
     def test_no_run_is_refused(self):
         expect_names(self, self.refuses(["serve", self.folder / "none"]), "none")
+
+    def test_options_without_effect_are_refused(self):
+        expect_names(self, self.refuses(["train", "--host", "127.0.0.1"]), "--host", "--serve")
+        for serve in ("--serve", "--serve=0"):
+            expect_names(self, self.refuses(["train", serve, "--print-config"]), "--serve", "--print-config")
+        expect_names(self, self.refuses(["serve", self.run_directory, "0", "--host", ""]), "--host")
+        expect_names(self, self.refuses(["train", "--serve=0", "--sweep", "lr=1,2", "--out", self.folder / "sweep"]),
+                     "--serve", "--sweep")
 
     def test_listens_on_the_local_address_only(self):
         with Server("serve", self.run_directory, 0) as server:
@@ -285,9 +303,101 @@ class Arguments(CommandTest):
         for number in (signal.SIGINT, signal.SIGTERM):
             with Server("serve", self.run_directory, 0) as server:
                 follower = Events(server, server.data()["version"])
-                server.process.send_signal(number)
-                self.assertEqual(server.process.wait(timeout=60), 128 + number)
+                with socket.create_connection(("127.0.0.1", server.port)) as unfinished:
+                    unfinished.sendall(b"POST /explain HTTP/1.1\r\nContent-Length: 400\r\n")
+                    server.process.send_signal(number)
+                    self.assertEqual(server.process.wait(timeout=60), 128 + number)
                 self.assertEqual(list(follower), [])
+
+
+class Training(CommandTest):
+    """Runs that are trained meanwhile."""
+
+    def check_metrics(self, server, version, steps):
+        """Expects that the events continue the steps without a gap. Other clients come and go meanwhile."""
+        Events(server, version).close()
+        follower = Events(server, version)
+        for name, data in follower:
+            if name == "data":
+                steps = data.get("training", {"step": []})["step"]
+            elif data["step"] not in steps:  # lines that are written meanwhile are sent again
+                self.assertEqual(data["step"], max(steps, default=0) + 10)
+                steps.append(data["step"])
+                if len(steps) > 30:
+                    return follower.close()
+        self.fail("the events have ended")
+
+    def test_page_follows_the_training(self):
+        directory = self.folder / "served"
+        with Server("train", *ENDLESS, *NO_EVALUATION, "--out", directory, "--serve", 0) as server:
+            self.check_metrics(server, "0-x", [])
+            self.assertEqual(server.data()["run"]["state"], "unfinished")
+            self.assertEqual(server.explain({"text": TEXT})[0], 400)  # no weights yet
+            server.process.send_signal(signal.SIGINT)
+            self.assertEqual(server.process.wait(timeout=60), 128 + signal.SIGINT)
+            with self.assertRaises(ConnectionRefusedError):
+                server.connect().connect()
+            self.assertTrue(checkpoints(directory))
+
+    def test_another_process_follows_the_training(self):
+        directory = self.folder / "followed"
+        training = subprocess.Popen(command("train", *ENDLESS, *NO_EVALUATION, "--out", directory),
+                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.addCleanup(kill, training)
+        while not (directory / "metrics.jsonl").exists():
+            self.assertIsNone(training.poll())
+            time.sleep(0.01)
+        with Server("serve", directory, 0) as server:
+            data = server.data()
+            self.check_metrics(server, data["version"], data.get("training", {"step": []})["step"])
+
+    def test_evaluations_change_the_data(self):
+        with Server("train", *ENDLESS, "--eval-every", 50, "--out", self.folder / "evaluated", "--serve", 0) as server:
+            follower = Events(server, "0-x")
+            evaluations = [data["evaluations"]["step"][-1] for _, data in
+                           itertools.islice((event for event in follower if "attention" in event[1]), 2)]
+            follower.close()
+            self.assertLess(*evaluations)
+            self.assertEqual(server.explain({"text": TEXT})[0], 200)
+
+    def test_followers_get_the_finished_run(self):
+        with Server("train", *OPTIONS, "--out", self.folder / "short", "--serve", 0) as server:
+            last = None
+            for name, data in Events(server, "0-x"):
+                last = data if name == "data" else last
+            self.assertEqual(last["run"]["state"], "finished")
+            self.assertEqual(server.process.wait(timeout=60), 0)
+
+    def test_serving_changes_no_byte_of_the_training(self):
+        options = ["--embed-dim", 16, "--batch-size", 8, "--dropout", 0.2, "--max-steps", 200, "--eval-every", 20,
+                   "--log-every", 5, "--threads", 1]
+        alone, served = self.folder / "alone", self.folder / "with-page"
+        self.succeeds("train", *options, "--out", alone)
+        with Server("train", *options, "--out", served, "--serve", 0) as server:
+            follower = Events(server, "0-x")
+            explained = 0
+            with contextlib.suppress(ConnectionError, http.client.HTTPException):
+                while server.process.poll() is None:
+                    explained += server.explain({"text": TEXT})[0] == 200
+            self.assertEqual(server.process.wait(timeout=60), 0, server.process.stderr.read())
+            follower.close()
+        self.assertGreater(explained, 0)
+        self.assertEqual(result_of(served), result_of(alone))
+        self.assertEqual(reports_of(served), reports_of(alone))
+
+    def test_the_server_ends_with_a_killed_training(self):
+        with Server("train", *ENDLESS, "--out", self.folder / "killed", "--serve", 0) as server:
+            server.ask()
+            server.process.kill()
+            server.process.wait()
+            deadline = time.monotonic() + 60
+            while time.monotonic() < deadline:
+                try:
+                    server.connect().connect()
+                except ConnectionRefusedError:
+                    return
+                time.sleep(0.05)
+            self.fail("the port is still open")
 
 
 if __name__ == "__main__":

@@ -48,7 +48,7 @@ if __name__ == "__main__":
         subprocess.run([os.environ["ATTEND"], "compare", run, run.with_name("other"), "--html", comparison],
                        stdout=subprocess.DEVNULL, check=True)
         status = subprocess.run(["node", "--test", "--test-reporter=spec", "tests/page.test.mjs",
-                                 "tests/explanation.test.mjs"], cwd=PAGE,
+                                 "tests/explanation.test.mjs", "tests/live.test.mjs"], cwd=PAGE,
                                 env={**os.environ, "REPORT": str(run / "report.html"),
                                      "COMPARISON": str(comparison)}).returncode
     sys.exit(status)
