@@ -142,8 +142,7 @@ std::string ExplanationPage::html() const {
         fmt::format("The numbers of {} are not in all steps of this file, which has at most 10 MB.",
                     fmt::join(names, ", ")));
   }
-  const ordered_json data{{"format", 1},
-                          {"notes", std::move(notes)},
+  const ordered_json data{{"notes", std::move(notes)},
                           {"explanation",
                            {{"title", title_},
                             {"explanations", explanations_},

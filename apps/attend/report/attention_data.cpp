@@ -138,7 +138,7 @@ std::vector<std::string> block_labels(const Ids& ids, int64_t block, const Token
       static_cast<std::size_t>(num_blocks(static_cast<int64_t>(ids.size()), block)));
   for (std::size_t i = 0; i < ids.size(); ++i)
     labels[i / static_cast<std::size_t>(block)] += tokenizer.token(ids[i]);
-  for (auto& label : labels) label = block == 1 ? token_label(label) : shortened(label, kMaxLabel);
+  for (auto& label : labels) label = shortened(label, kMaxLabel);
   return labels;
 }
 
@@ -186,7 +186,7 @@ std::vector<nlohmann::ordered_json> predictions_of(const Recorded& part,
         probabilities.topk(std::min(kMaxPredictions, probabilities.size(0)));
     auto top = nlohmann::ordered_json::array();
     for (int64_t i = 0; i < values.size(0); ++i) {
-      top.push_back({token_label(tokenizer.token(tokens[i].item<int64_t>())),
+      top.push_back({shortened(tokenizer.token(tokens[i].item<int64_t>()), kMaxLabel),
                      rounded(values[i].item<double>())});
     }
     const auto probability = probabilities[part.rows[static_cast<std::size_t>(row)]].item<double>();

@@ -107,7 +107,7 @@ nlohmann::ordered_json embeddings_of(const train::Run& run, const std::filesyste
       (points * (scale > 0 ? kLargestInt16 / scale : 0.0)).round().to(torch::kShort).contiguous();
   std::vector<std::string> tokens;
   for (int64_t id = 0; id < shown.size(0); ++id)
-    tokens.push_back(token_label(run.tokenizer->token(id)));
+    tokens.push_back(shortened(run.tokenizer->token(id), kMaxLabel));
   return {{"tokens", tokens},
           {"steps", steps},
           {"scale", scale},

@@ -2,8 +2,6 @@
 
 #include "io/utf8.h"
 
-#include <fmt/format.h>
-
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -15,13 +13,6 @@ std::string shortened(const std::string& text, std::size_t max_bytes) {
   auto end = max_bytes;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   return replace_invalid_utf8(text.substr(0, end)) + "…";
-}
-
-std::string token_label(const std::string& text) {
-  if (replace_invalid_utf8(text) == text) return shortened(text, kMaxLabel);
-  std::string label;
-  for (const char c : text) label += fmt::format("<0x{:02X}>", static_cast<unsigned char>(c));
-  return shortened(label, kMaxLabel);
 }
 
 std::string to_base64(std::string_view bytes) {

@@ -12,10 +12,6 @@ inline constexpr std::size_t kMaxLabel = 64;
 /// Returns `text` as valid UTF-8, and cut to about `max_bytes` bytes: "…" replaces the rest.
 std::string shortened(const std::string& text, std::size_t max_bytes);
 
-/// Returns the label of a token: its text, shortened, or its bytes such as "<0xE9>" if it is not
-/// valid UTF-8, which a byte of a character is not.
-std::string token_label(const std::string& text);
-
 /// Encodes bytes as base64 (RFC 4648), with padding.
 std::string to_base64(std::string_view bytes);
 
