@@ -79,11 +79,15 @@ Tensors broadcast(Processes& processes, const Tensors& tensors) {
   return result;
 }
 
+TrainerState broadcast(Processes& processes, const TrainerState& state) {
+  return trainer_state_from_json(broadcast(processes, to_json(state)));
+}
+
 Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint) {
-  const auto state = broadcast(processes, to_json(checkpoint.trainer_state));
+  auto state = broadcast(processes, checkpoint.trainer_state);
   auto weights = broadcast(processes, checkpoint.weights);
   auto rest = broadcast(processes, checkpoint.state);
-  return {trainer_state_from_json(state), std::move(weights), std::move(rest),
+  return {std::move(state), std::move(weights), std::move(rest),
           broadcast(processes, checkpoint.best)};
 }
 

@@ -25,6 +25,9 @@ std::string broadcast(Processes& processes, std::string text);
 std::map<std::string, torch::Tensor> broadcast(Processes& processes,
                                                const std::map<std::string, torch::Tensor>& tensors);
 
+/// Returns the state of rank 0.
+TrainerState broadcast(Processes& processes, const TrainerState& state);
+
 /// Returns the checkpoint of rank 0.
 Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint);
 

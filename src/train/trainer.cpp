@@ -9,7 +9,6 @@
 #include "train/fastest_num_threads.h"
 #include "train/process_calls.h"
 #include "train/process_memory.h"
-#include "train/trainer_state_json.h"
 
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
@@ -165,8 +164,7 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
     }
     if (state_.evaluation_pending) {
       if (processes_->rank() == 0) evaluate(hooks);
-      if (processes_->size() > 1)
-        state_ = trainer_state_from_json(broadcast(*processes_, to_json(state_)));
+      if (processes_->size() > 1) state_ = broadcast(*processes_, state_);
       saved = false;
     }
     const bool stop = hooks.stop_requested && hooks.stop_requested();

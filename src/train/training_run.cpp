@@ -12,7 +12,6 @@
 #include "train/autocast_for.h"
 #include "train/process_calls.h"
 #include "train/run_record.h"
-#include "train/trainer_state_json.h"
 
 #include <fmt/format.h>
 
@@ -102,7 +101,7 @@ TrainingRun TrainingRun::open(const std::filesystem::path& directory, const RunC
     if (found) run.trainer_->restore(found->checkpoint);
   }
   run.is_finished_ = any_process(processes, run.is_finished_);
-  run.resumed_state_ = trainer_state_from_json(broadcast(processes, to_json(run.resumed_state_)));
+  run.resumed_state_ = broadcast(processes, run.resumed_state_);
   return run;
 }
 
@@ -211,7 +210,7 @@ TrainResult TrainingRun::finish(const std::string& task, const TrainResult& resu
   module.to(torch::kCPU);
   module.eval();
   load_state_dict(module, broadcast(*processes_, state_dict(module)));
-  final.state = trainer_state_from_json(broadcast(*processes_, to_json(final.state)));
+  final.state = broadcast(*processes_, final.state);
   return final;
 }
 
