@@ -105,15 +105,21 @@ class Events:
         self.connection.close()
 
 
-class FinishedRun(CommandTest):
-    """attend serve of a run that no process trains."""
-
+class TrainedRun(CommandTest):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         cls.run_directory = cls.folder / "run"
         result = attend("train", *OPTIONS, "--out", cls.run_directory)
         assert result.returncode == 0, result.stderr
+
+
+class FinishedRun(TrainedRun):
+    """attend serve of a run that no process trains."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
         cls.server = Server("serve", cls.run_directory, 0)
         cls.addClassCleanup(kill, cls.server.process)
 
@@ -258,15 +264,8 @@ class FinishedRun(CommandTest):
             self.assertEqual((name, data), ("data", self.server.data()))
 
 
-class Arguments(CommandTest):
+class Arguments(TrainedRun):
     """Ports, hosts and signals."""
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.run_directory = cls.folder / "run"
-        result = attend("train", *OPTIONS, "--out", cls.run_directory)
-        assert result.returncode == 0, result.stderr
 
     def test_a_port_in_use_is_refused_before_anything_is_written(self):
         with Server("serve", self.run_directory, 0) as server:
