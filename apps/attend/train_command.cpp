@@ -246,7 +246,9 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     // Reads the data, which the task maker keeps, first: a signal that ends the process in the
     // meantime leaves no directory.
     const Activity activity(kPreparingData);
-    train::make_training_setup(recipe, options.init_from, options.task_maker);
+    train::check_recipe(recipe);
+    options.task_maker(recipe,
+                       options.init_from.empty() ? nullptr : load_tokenizer(options.init_from));
     claimed.emplace(recipe);
   }
   const auto directory = claimed                    ? claimed->path()
