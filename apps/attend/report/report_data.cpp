@@ -106,10 +106,7 @@ class Collector {
   /// Returns the step after which the model had these weights.
   int64_t step_of(train::Weights weights) const {
     if (is_finished()) return summary_.value("best_step", int64_t{0});
-    if (weights == train::Weights::last) {
-      const auto checkpoints = run_.checkpoints();
-      return checkpoints.read_state(checkpoints.latest()).step;
-    }
+    if (weights == train::Weights::last) return run_.checkpoints().latest_state().value().step;
     return metrics_.best_step.value_or(0);
   }
 
