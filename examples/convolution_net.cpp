@@ -49,11 +49,13 @@ int main(int argc, char** argv) {
   torch::manual_seed(0);
   const auto objective = std::make_shared<Denoising>();
   const TrainingConfig config{.max_steps = 60, .lr = 1e-2, .checkpoint_every = 9};
-  auto run = TrainingRun::begin_or_resume(dir, objective, config);
-  const auto result = run.train({}, [&] { return --steps_left == 0 && std::raise(SIGKILL) != 0; });
+  TrainingRun run(dir, objective, config);
+  const auto first_step = run.state().step;
+  const auto result =
+      run.train({.stop_requested = [&] { return --steps_left == 0 && std::raise(SIGKILL) != 0; }});
   run.finish(result);
-  fmt::print("started from step {}, mean squared error {:.4f} (noisy images: 0.25)\n",
-             run.resumed_state().step, result.state.best->loss);
+  fmt::print("started from step {}, mean squared error {:.4f} (noisy images: 0.25)\n", first_step,
+             result.state.best->loss);
   attend::export_torchscript(objective->net, torch::randn({2, 1, 16, 16}), dir / "model.pt",
                              {.input_names = {"images"}, .dynamic = {{0, 0, "batch"}}});
 }

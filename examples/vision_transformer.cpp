@@ -51,10 +51,12 @@ int main(int argc, char** argv) {
   const auto objective = std::make_shared<DatasetObjective<Stripes>>(
       model.ptr(), Stripes(0), Stripes(1000),
       [=](auto& x, auto& y) mutable { return classification_loss(model(x), y); });
-  auto run = TrainingRun::begin_or_resume(dir, objective, {.max_steps = 60, .checkpoint_every = 9});
-  const auto result = run.train({}, [&] { return --steps_left == 0 && std::raise(SIGKILL) != 0; });
+  TrainingRun run(dir, objective, {.max_steps = 60, .checkpoint_every = 9});
+  const auto first_step = run.state().step;
+  const auto result =
+      run.train({.stop_requested = [&] { return --steps_left == 0 && std::raise(SIGKILL) != 0; }});
   run.finish(result);
-  fmt::print("started from step {}, val accuracy {:.3f}\n", run.resumed_state().step,
+  fmt::print("started from step {}, val accuracy {:.3f}\n", first_step,
              result.state.best->accuracy().value());
   attend::export_torchscript(model, torch::randn({2, 1, 16, 16}), dir / "model.pt",
                              {.input_names = {"images"}, .dynamic = {{0, 0, "batch"}}});

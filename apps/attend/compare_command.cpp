@@ -17,6 +17,7 @@
 #include "terminal.h"
 #include "train/loss_curves.h"
 #include "train/recipe_fields.h"
+#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

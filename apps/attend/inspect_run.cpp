@@ -117,29 +117,18 @@ void add_provenance(const train::RunRecord& record, InspectReport& report) {
   report.json["provenance"] = train::to_object(provenance);
 }
 
-/// Adds the results of training. `path`: file of the summary.
-void add_summary(const ordered_json& summary, const fs::path& path, InspectReport& report) {
-  try {
-    const auto number = [&](const char* key) {
-      const auto& value = summary.at(key);
-      return value.is_null() ? NAN : value.get<double>();  // NaN is written as null
-    };
-    report.header += report_line(
-        "trained", fmt::format("{} steps, {:.1f} s, {} tok/s", number("steps"), number("seconds"),
-                               count_text(std::round(number("tokens_per_second")))));
-    if (summary.contains("threads"))
-      report.header += report_line("threads", fmt::format("{}", number("threads")));
-    report.header += report_line("train loss", fmt::format("{:.4f}", number("train_loss")));
-    report.header += report_line(
-        "val loss", fmt::format("{:.4f} (best, step {})", number("val_loss"), number("best_step")));
-    if (summary.contains("val_accuracy")) {
-      report.header +=
-          report_line("accuracy", fmt::format("{:.1f}%", number("val_accuracy") * 100));
-    }
-    report.json["summary"] = summary;
-  } catch (const nlohmann::json::exception& error) {
-    throw InputError(fmt::format("{}: {}", path.string(), message_of(error)));
-  }
+/// Adds the results of training.
+void add_summary(const train::RunSummary& summary, InspectReport& report) {
+  report.header += report_line(
+      "trained", fmt::format("{} steps, {:.1f} s, {} tok/s", summary.steps, summary.seconds,
+                             count_text(std::round(summary.tokens_per_second))));
+  report.header += report_line("threads", fmt::format("{}", summary.threads));
+  report.header += report_line("train loss", fmt::format("{:.4f}", summary.train_loss));
+  report.header += report_line(
+      "val loss", fmt::format("{:.4f} (best, step {})", summary.val_loss, summary.best_step));
+  if (summary.val_accuracy)
+    report.header += report_line("accuracy", fmt::format("{:.1f}%", *summary.val_accuracy * 100));
+  report.json["summary"] = train::to_object(summary);
 }
 
 /// Adds the course of the loss from metrics.jsonl.
@@ -226,11 +215,11 @@ InspectReport inspect_run(const fs::path& directory) {
   const auto run = train::RunDirectory::open(directory);
   const bool custom = run.is_custom();
   const auto summary = summary_of(run);
-  const bool finished = !summary.is_null();
+  const bool finished = summary.has_value();
   InspectReport report;
   report.header = report_line("kind", finished ? "run" : "run (unfinished)");
   report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
-  add_provenance(train::read_record(run.file(train::RunFiles::data)), report);
+  add_provenance(run.record(), report);
   if (const auto replaced = directory / train::RunFiles::replaced;
       train::RunDirectory::exists(replaced)) {
     report.header += report_line("replaced", printable(replaced.string()));
@@ -242,14 +231,14 @@ InspectReport inspect_run(const fs::path& directory) {
     add_config(run.recipe(), report);
   }
   if (finished)
-    add_summary(summary, run.file(train::RunFiles::summary), report);
+    add_summary(*summary, report);
   else
     add_progress(read_overview(directory, directory), report);
   const auto checkpoints = run.checkpoints();
   if (const auto folder = checkpoints.latest(); !folder.empty())
     add_checkpoint_step(checkpoints.read_state(folder).step, report);
   add_losses(run.file(train::RunFiles::metrics), report);
-  const auto weights = finished ? train::Weights::best : available_weights(run);
+  const auto weights = finished ? train::Weights::best : run.available_weights();
   report.has_tensors = weights.has_value();
   if (weights) {
     const auto add = custom ? add_tensors : add_model;

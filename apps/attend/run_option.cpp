@@ -11,21 +11,16 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <filesystem>
 
 namespace attend::app {
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr const char* kGroup = "Model";
 
 /// Throws InputError if an unfinished run has no best weights. The message names the flags with
 /// which the user can continue.
 void check_has_best_weights(const train::RunDirectory& run) {
-  if (fs::exists(run.file(train::RunFiles::model)) ||
-      fs::exists(run.file(train::RunFiles::summary)))
-    return;
+  if (run.available_weights() == train::Weights::best || run.summary()) return;
   run.recipe();  // throws a more specific error, for example for a custom module
   throw InputError(fmt::format(
       "{0}: no best weights: the run has no evaluation with a finite validation loss yet; resume "
@@ -67,7 +62,9 @@ train::Run RunOption::load() const {
   const auto device = train::resolve_device(device_);
   const auto directory = train::RunDirectory::open(directory_);
   const int64_t available = torch::get_num_threads();
-  train::set_num_threads(threads_ > 0 ? threads_ : std::min(directory.num_threads(), available));
+  const auto summary = directory.summary();
+  const auto trained_with = summary ? summary->threads : 0;
+  train::set_num_threads(threads_ > 0 ? threads_ : std::min(trained_with, available));
   if (weights_ == train::Weights::best) check_has_best_weights(directory);
   auto run = directory.load(weights_);
   train::module_of(run.model).to(device);

@@ -7,8 +7,12 @@
 #include "train/loss_curves.h"
 #include "train/recipe_fields.h"
 #include "train/run_lock.h"
+#include "train/run_record.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <numeric>
 
@@ -52,9 +56,9 @@ int64_t count_parameters(const fs::path& weights, const std::string& run_id) {
 }
 
 void read_recipe(const train::RunDirectory& directory, RunOverview& run) {
-  run.record = train::read_record(directory.file(train::RunFiles::data));
+  run.record = directory.record();
   run.values = run.record.fixed;
-  run.is_custom = train::is_custom_kind(run.record.fixed);
+  run.is_custom = directory.is_custom();
   if (run.is_custom) {
     run.recipe.training = directory.custom_config().training;
   } else {
@@ -67,20 +71,14 @@ void read_recipe(const train::RunDirectory& directory, RunOverview& run) {
   }
 }
 
-std::optional<double> number(const ordered_json& summary, const char* key) {
-  const auto found = summary.find(key);
-  if (found == summary.end() || found->is_null()) return std::nullopt;  // NaN is written as null
-  return found->get<double>();
-}
-
-void add_summary(const ordered_json& summary, RunOverview& run) {
-  run.parameters = summary.at("parameters");
-  run.steps = summary.at("steps");
-  run.train_loss = number(summary, "train_loss");
-  run.val_loss = number(summary, "val_loss");
-  run.val_accuracy = number(summary, "val_accuracy");
-  run.seconds = number(summary, "seconds");
-  run.tokens_per_second = number(summary, "tokens_per_second");
+void add_summary(const train::RunSummary& summary, RunOverview& run) {
+  run.parameters = summary.parameters;
+  run.steps = summary.steps;
+  if (!std::isnan(summary.train_loss)) run.train_loss = summary.train_loss;
+  run.val_loss = summary.val_loss;
+  run.val_accuracy = summary.val_accuracy;
+  run.seconds = summary.seconds;
+  run.tokens_per_second = summary.tokens_per_second;
 }
 
 void add_losses(const train::LossCurves& curves, RunOverview& run) {
@@ -109,16 +107,14 @@ void read_files(RunOverview& run) {
   const auto summary = summary_of(directory);
   const auto weights = directory.file(train::RunFiles::model);
   const bool is_locked = train::is_locked(run.directory);
-  run.state = is_locked           ? RunState::training
-              : summary.is_null() ? RunState::unfinished
-                                  : RunState::finished;
+  run.state = is_locked ? RunState::training : summary ? RunState::finished : RunState::unfinished;
   const bool finished = run.state == RunState::finished;
   if (finished || fs::exists(weights)) {
     const auto parameters = count_parameters(weights, run.record.run_id);
     if (!run.is_custom) run.parameters = parameters;
   }
   if (finished) {
-    add_summary(summary, run);
+    add_summary(*summary, run);
   } else {
     add_losses(train::read_loss_curves(directory.file(train::RunFiles::metrics)), run);
     if (const auto state = directory.checkpoints().latest_state()) add_state(*state, run);
@@ -127,19 +123,13 @@ void read_files(RunOverview& run) {
 
 }  // namespace
 
-ordered_json summary_of(const train::RunDirectory& run) {
-  auto summary = train::read_summary(run.path());
-  if (summary.is_null()) return summary;
+std::optional<train::RunSummary> summary_of(const train::RunDirectory& run) {
+  auto summary = run.summary();
+  if (!summary) return summary;
   const auto state = run.checkpoints().latest_state();
   if (!state) return summary;
   const auto config = run.is_custom() ? run.custom_config().training : run.recipe().training;
-  return run.is_finished(*state, config) ? summary : ordered_json(nullptr);
-}
-
-std::optional<train::Weights> available_weights(const train::RunDirectory& run) {
-  if (fs::exists(run.file(train::RunFiles::model))) return train::Weights::best;
-  if (!run.checkpoints().latest().empty()) return train::Weights::last;
-  return std::nullopt;
+  return run.is_finished(*state, config) ? summary : std::nullopt;
 }
 
 std::vector<fs::path> find_runs(const fs::path& directory) {

@@ -3,9 +3,8 @@
 #include "attend/enum_names.h"
 #include "attend/train/recipe.h"
 #include "attend/train/run_directory.h"
-#include "train/run_record.h"
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include <array>
 #include <cstdint>
@@ -59,13 +58,9 @@ RunOverview read_overview(const std::filesystem::path& directory,
 /// Returns an overview as a JSON object. Values that are unknown are missing.
 nlohmann::ordered_json to_json(const RunOverview& run);
 
-/// Returns the summary of a finished run; null for an unfinished run, also for a finished run whose
-/// training was continued. Throws InputError if a file is damaged.
-nlohmann::ordered_json summary_of(const train::RunDirectory& run);
-
-/// Returns which weights of an unfinished run can be loaded: the best weights if they have been
-/// saved, else the last weights; std::nullopt if no weights have been saved.
-std::optional<train::Weights> available_weights(const train::RunDirectory& run);
+/// Returns the summary of a finished run; std::nullopt for an unfinished run, also for a finished
+/// run whose training was continued. Throws InputError if a file is damaged.
+std::optional<train::RunSummary> summary_of(const train::RunDirectory& run);
 
 }  // namespace attend::app
 

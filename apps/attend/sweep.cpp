@@ -98,8 +98,7 @@ void check_combination(const Sweep& sweep, Combination& combination) {
     train::throw_if_different(directory, train::differences_of(run, recipe, [](const auto& field) {
                                 return !field.is_paths();
                               }));
-    combination.is_finished =
-        train::RecipeRun::begin_or_resume(directory, recipe, sweep.options).is_finished();
+    combination.is_finished = train::RecipeRun(directory, recipe, sweep.options).is_finished();
   } else {
     train::check_can_create(directory, /*overwrite=*/false);
     train::make_training_setup(recipe, sweep.options.init_from, sweep.options.task_maker);
@@ -159,8 +158,7 @@ void train_combination(const Sweep& sweep, Combination& combination) {
     train::set_num_threads(combination.recipe.training.threads);
     sweep.train([&] {
       const Activity activity(kPreparingData);
-      return train::RecipeRun::begin_or_resume(combination.directory, combination.recipe,
-                                               sweep.options);
+      return train::RecipeRun(combination.directory, combination.recipe, sweep.options);
     }());
   } catch (const Interrupted&) {
     write_error("to continue the sweep, run the same command again\n");
@@ -177,16 +175,14 @@ void train_combination(const Sweep& sweep, Combination& combination) {
 /// Returns the results of the combination as in sweep.json.
 ordered_json results_of(const Combination& combination) {
   ordered_json results{{"run", combination.name}, {"values", combination.json}};
-  const auto path = combination.directory / train::RunFiles::summary;
   if (!combination.error.empty()) {
     results["error"] = combination.error;
-  } else if (!fs::exists(path)) {
-    results["error"] = "no finite validation loss";
+  } else if (const auto summary = train::RunDirectory::open(combination.directory).summary()) {
+    results["val_loss"] = summary->val_loss;
+    if (summary->val_accuracy) results["val_accuracy"] = *summary->val_accuracy;
+    results["seconds"] = summary->seconds;
   } else {
-    const auto summary = train::read_summary(combination.directory);
-    for (const auto* key : {"val_loss", "val_accuracy", "seconds"}) {
-      if (summary.contains(key)) results[key] = summary.at(key);
-    }
+    results["error"] = "no finite validation loss";
   }
   return results;
 }

@@ -237,7 +237,7 @@ std::unique_ptr<TrainingServer> start_server(const TrainArguments& arguments,
 /// Begins or resumes the run of the command line, and trains it. Of several processes, only rank 0
 /// prints.
 void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
-                     const train::RecipeRunOptions& options) {
+                     train::RecipeRunOptions options) {
   train::set_num_threads(recipe.training.threads);
   make_paths_absolute(recipe);
   const auto rank = options.processes->rank();
@@ -246,7 +246,6 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     // Reads the data, which the task maker keeps, first: a signal that ends the process in the
     // meantime leaves no directory.
     const Activity activity(kPreparingData);
-    train::check_recipe(recipe);
     options.task_maker(recipe,
                        options.init_from.empty() ? nullptr : load_tokenizer(options.init_from));
     claimed.emplace(recipe);
@@ -254,13 +253,14 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
   const auto directory = claimed                    ? claimed->path()
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);
+  options.mode = !arguments.resume.empty() ? train::RunMode::resume
+                 : arguments.overwrite     ? train::RunMode::overwrite
+                                           : train::RunMode::begin;
   try {
     const auto start = [&] {
       std::optional<Activity> activity;
       if (rank == 0) activity.emplace(kPreparingData);
-      return arguments.resume.empty()
-                 ? train::RecipeRun::begin(directory, recipe, arguments.overwrite, options)
-                 : train::RecipeRun::resume(directory, recipe, options);
+      return train::RecipeRun(directory, recipe, options);
     };
     if (const auto size = options.processes->size(); rank == 0 && size > 1)
       fmt::print("{}", report_line("processes", fmt::format("{}", size)));

@@ -18,7 +18,6 @@
 #include "terminal.h"
 #include "text_report.h"
 #include "train/loss_curves.h"
-#include "train/run_files.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -63,7 +62,7 @@ class Training {
   train::TrainResult train() {
     // Unknown if the run is resumed.
     const auto neighbors_before =
-        run_.resumed_state().step == 0 ? nearest_neighbors(run_.model(), run_.task()) : "";
+        run_.state().step == 0 ? nearest_neighbors(run_.model(), run_.task()) : "";
     print_header();
     std::optional<StopSignal> signals(std::in_place);
     auto result = train_steps();
@@ -104,7 +103,7 @@ class Training {
           fmt::format("attend: skipped a damaged checkpoint: {}\n", without_control_codes(damage)));
     }
     const auto& recipe = run_.recipe();
-    const auto step = run_.resumed_state().step;
+    const auto step = run_.state().step;
     const auto& stack = recipe.stack();
     const auto parameters = parameter_count(train::module_of(run_.model()));
     fmt::print("{}{}{}{}", report_line("task", recipe.task),
@@ -154,17 +153,19 @@ class Training {
 
   /// Trains until the last step or a signal.
   train::TrainResult train_steps() {
-    const auto& resumed = run_.resumed_state();
+    const auto& best = run_.state().best;
     // A background thread prints the progress, so that a paused terminal does not block training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
-        run_.recipe().training.max_steps, resumed.best ? resumed.best->loss : INFINITY)});
+        run_.recipe().training.max_steps, best ? best->loss : INFINITY)});
     auto stop = [said = false]() mutable {
       if (StopSignal::received() == 0) return false;
       if (!said) write_error("\nstopping: saving a checkpoint\n");
       said = true;
       return true;
     };
-    return run_.train({&terminal}, std::ref(stop), std::ref(stop));
+    return run_.train({.observers = {&terminal},
+                       .stop_requested = std::ref(stop),
+                       .stop_evaluation = std::ref(stop)});
   }
 
   void print_summary(const train::TrainResult& result) {
@@ -230,7 +231,7 @@ void train_run(train::RecipeRun run, double epochs) {
 
 void train_beside_rank_0(train::RecipeRun run) {
   const StopSignal signals;
-  const auto result = run.train({}, [] { return StopSignal::received() != 0; });
+  const auto result = run.train({.stop_requested = [] { return StopSignal::received() != 0; }});
   if (result.stop_reason == train::StopReason::stop_requested) throw Interrupted(received_signal());
   run.finish(result);
 }

@@ -80,9 +80,9 @@ void check_tokenizer_options(const std::filesystem::path& directory, const Run& 
                                directory.string(), fmt::join(differences, "; ")));
 }
 
-/// Copies the weights of `source`, the run in `directory`, into the model of `setup`, which belongs
-/// to `recipe`; see `RecipeRun::begin`.
-InitialWeights copy_initial_weights(const std::filesystem::path& directory, const Run& source,
+/// Copies the weights of `source`, the loaded `run`, into the model of `setup`, which belongs
+/// to `recipe`; see `RecipeRunOptions::init_from`.
+InitialWeights copy_initial_weights(const RunDirectory& run, const Run& source,
                                     const Recipe& recipe, const TrainingSetup& setup) {
   const bool same_kind = source.recipe.model.index() == recipe.model.index();
   const auto is_seq2seq = [](const ModelConfig& config) {
@@ -90,7 +90,7 @@ InitialWeights copy_initial_weights(const std::filesystem::path& directory, cons
   };
   if (!same_kind && (is_seq2seq(source.recipe.model) || is_seq2seq(recipe.model))) {
     throw InputError(fmt::format("{}: found a {}, but the task '{}' requires a {}",
-                                 directory.string(), model_kind(source.recipe.model), recipe.task,
+                                 run.path().string(), model_kind(source.recipe.model), recipe.task,
                                  model_kind(recipe.model)));
   }
   const auto& tokenizer = setup.task->tokenizer();
@@ -98,7 +98,7 @@ InitialWeights copy_initial_weights(const std::filesystem::path& directory, cons
     throw InputError(
         fmt::format("{}: the vocabulary of its task '{}' ({} tokens) differs from the vocabulary "
                     "of the task '{}' ({} tokens)",
-                    directory.string(), source.recipe.task, source.tokenizer->size(), recipe.task,
+                    run.path().string(), source.recipe.task, source.tokenizer->size(), recipe.task,
                     tokenizer.size()));
   }
 
@@ -109,8 +109,8 @@ InitialWeights copy_initial_weights(const std::filesystem::path& directory, cons
     return found.contains(name) && expected.contains(name) && (same_outputs || !is_output(name));
   };
   InitialWeights initial{
-      .directory = directory,
-      .run_id = read_record(directory / RunFiles::data).run_id,
+      .directory = run.path(),
+      .run_id = run.record().run_id,
       .changed_options = differences_of(source.recipe, recipe, is_model_key),
   };
   Tensors taken;
@@ -138,7 +138,7 @@ InitialWeights copy_initial_weights(const std::filesystem::path& directory, cons
   if (!problems.empty()) {
     throw InputError(fmt::format(
         "{}: {} of its tensors do not fit the new model, such as {}; options that differ: {}",
-        directory.string(), problems.size(), problems.front(),
+        run.path().string(), problems.size(), problems.front(),
         initial.changed_options.empty()
             ? "none"
             : fmt::format("{}", fmt::join(initial.changed_options, "; "))));
@@ -153,10 +153,11 @@ InitialWeights copy_initial_weights(const std::filesystem::path& directory, cons
 TrainingSetup make_training_setup(const Recipe& recipe, const std::filesystem::path& init_from,
                                   const TaskMaker& task_maker) {
   if (init_from.empty()) return make_training_setup(recipe, nullptr, task_maker);
-  const auto source = RunDirectory::open(init_from).load();
+  const auto run = RunDirectory::open(init_from);
+  const auto source = run.load();
   check_tokenizer_options(init_from, source, recipe);
   auto setup = make_training_setup(recipe, source.tokenizer, task_maker);
-  setup.initial_weights = copy_initial_weights(init_from, source, recipe, setup);
+  setup.initial_weights = copy_initial_weights(run, source, recipe, setup);
   return setup;
 }
 

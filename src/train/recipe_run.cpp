@@ -22,17 +22,66 @@ std::shared_ptr<Objective> objective_of(const Recipe& recipe, const TrainingSetu
   return std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training);
 }
 
-/// Throws InputError if the run in `directory` began with other weights than those of the run in
-/// `init_from`, which may be empty.
-void check_init_from(const std::filesystem::path& directory,
-                     const std::filesystem::path& init_from) {
+/// Throws InputError if `run` began with other weights than those of the run in `init_from`, which
+/// may be empty.
+void check_init_from(const RunDirectory& run, const std::filesystem::path& init_from) {
   using Values = std::map<std::string, std::string>;
-  const auto record_of = [](const std::filesystem::path& path) {
-    return read_record(RunDirectory::open(path).file(RunFiles::data));
-  };
-  const Values run{{kInitFrom, record_of(directory).init_from}};
-  const Values now{{kInitFrom, init_from.empty() ? "" : record_of(init_from).run_id}};
-  throw_if_different(directory, differences_of(run, now));
+  const auto now = init_from.empty() ? "" : RunDirectory::open(init_from).record().run_id;
+  throw_if_different(run.path(), differences_of(Values{{kInitFrom, run.record().init_from}},
+                                                Values{{kInitFrom, now}}));
+}
+
+/// Returns what to do with the directory: with `RunMode::begin_or_resume`, only if there is a run
+/// to resume, else one of the other modes. Returns the same in all processes.
+RunMode mode_for(const std::filesystem::path& directory, const RecipeRunOptions& options) {
+  if (options.mode != RunMode::begin_or_resume) return options.mode;
+  bool exists = false;
+  bool has_begun = false;
+  in_rank_0(*options.processes, [&] {
+    exists = RunDirectory::exists(directory);
+    if (!exists) return;
+    const auto run = RunDirectory::open(directory);
+    check_init_from(run, options.init_from);
+    // A process may have been killed after it created the run and before it saved the initial
+    // weights.
+    has_begun = options.init_from.empty() || run.available_weights();
+  });
+  if (any_process(*options.processes, has_begun)) return RunMode::begin_or_resume;
+  return any_process(*options.processes, exists) ? RunMode::overwrite : RunMode::begin;
+}
+
+/// Makes the setup of a run to resume. Throws InputError if values or data of the run differ from
+/// `recipe`, before the data are read where possible.
+TrainingSetup setup_to_resume(const std::filesystem::path& directory, const Recipe& recipe,
+                              const RecipeRunOptions& options) {
+  using Values = std::map<std::string, std::string>;
+  in_rank_0(*options.processes, [&] {
+    const auto run = RunDirectory::open(directory);
+    throw_if_different(directory, differences_of(run.record().fixed, fixed_values(recipe)));
+    run.check_files();
+    check_texts_exist(directory, recipe);
+  });
+  const auto run = RunDirectory::open(directory);
+  auto setup = make_training_setup(recipe, load_tokenizer(directory), options.task_maker);
+  const auto& expected = run.record().data_checksum;
+  const auto found = setup.task->data_checksum();
+  const auto what = changed_data(recipe, expected, found) + ": checksum of the data";
+  throw_if_different(directory, differences_of(Values{{what, expected}}, Values{{what, found}}));
+  return setup;
+}
+
+/// Makes the setup of a new run.
+TrainingSetup setup_to_begin(const std::filesystem::path& directory, const Recipe& recipe,
+                             const RecipeRunOptions& options, bool overwrite) {
+  // First, since making the task may take long.
+  in_rank_0(*options.processes, [&] { check_can_create(directory, overwrite); });
+  return make_training_setup(recipe, options.init_from, options.task_maker);
+}
+
+RunContent content_of(const Recipe& recipe, const TrainingSetup& setup) {
+  auto content = run_content(recipe, *setup.task);
+  if (setup.initial_weights) content.record.init_from = setup.initial_weights->run_id;
+  return content;
 }
 
 }  // namespace
@@ -68,78 +117,40 @@ Recipe fine_tuning_recipe(const Recipe& source, const std::string& task) {
   return recipe;
 }
 
-RecipeRun::RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingRun run)
+/// What is known before the run directory is opened.
+struct RecipeRun::Start {
+  Start(const std::filesystem::path& directory, const Recipe& recipe,
+        const RecipeRunOptions& options)
+      : mode(mode_for(directory, options)),
+        setup(mode == RunMode::begin || mode == RunMode::overwrite
+                  ? setup_to_begin(directory, recipe, options, mode == RunMode::overwrite)
+                  : setup_to_resume(directory, recipe, options)) {}
+
+  RunMode mode;
+  TrainingSetup setup;
+};
+
+RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
+                     const RecipeRunOptions& options)
+    : RecipeRun(directory, recipe, options.processes, Start(directory, recipe, options)) {}
+
+RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
+                     const std::shared_ptr<Processes>& processes, const Start& start)
     : recipe_(recipe),
-      task_(setup.task),
-      model_(setup.model),
-      initial_weights_(setup.initial_weights),
-      run_(std::move(run)) {}
+      processes_(processes),
+      task_(start.setup.task),
+      model_(start.setup.model),
+      initial_weights_(start.setup.initial_weights),
+      run_(directory, content_of(recipe, start.setup), objective_of(recipe, start.setup),
+           recipe.training, {.mode = start.mode, .processes = processes}) {}
 
-RecipeRun RecipeRun::begin(const std::filesystem::path& directory, const Recipe& recipe,
-                           bool overwrite, const RecipeRunOptions& options) {
-  auto& processes = *options.processes;
-  // First, since making the task may take long.
-  in_rank_0(processes, [&] { check_can_create(directory, overwrite); });
-  const auto setup = make_training_setup(recipe, options.init_from, options.task_maker);
-  auto content = run_content(recipe, *setup.task);
-  if (setup.initial_weights) content.record.init_from = setup.initial_weights->run_id;
-  auto run = TrainingRun::begin(directory, content, objective_of(recipe, setup), recipe.training,
-                                {.processes = options.processes}, overwrite);
-  in_rank_0(processes, [&] {
-    if (setup.initial_weights) run.save_checkpoint();  // resuming does not need the other run
-  });
-  return {recipe, setup, std::move(run)};
-}
-
-RecipeRun RecipeRun::open(const std::filesystem::path& directory, const Recipe& recipe,
-                          const RecipeRunOptions& options) {
-  in_rank_0(*options.processes, [&] {
-    RunDirectory::open(directory);  // throws if the directory is not a run
-    check_values(directory, fixed_values(recipe));
-    check_texts_exist(directory, recipe);
-  });
-  const auto setup = make_training_setup(recipe, load_tokenizer(directory), options.task_maker);
-  check_data(directory, recipe, setup.task->data_checksum());
-  return {
-      recipe, setup,
-      TrainingRun::open(directory, run_content(recipe, *setup.task), objective_of(recipe, setup),
-                        recipe.training, {.processes = options.processes})};
-}
-
-RecipeRun RecipeRun::resume(const std::filesystem::path& directory, const Recipe& recipe,
-                            const RecipeRunOptions& options) {
-  auto run = open(directory, recipe, options);
-  run.run_.check_is_unfinished();
-  return run;
-}
-
-RecipeRun RecipeRun::begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
-                                     const RecipeRunOptions& options) {
-  bool exists = false;
-  bool has_begun = false;
-  in_rank_0(*options.processes, [&] {
-    exists = RunDirectory::exists(directory);
-    if (exists) check_init_from(directory, options.init_from);
-    // A process may have been killed after it created the run and before it saved the initial
-    // weights.
-    has_begun = exists && (options.init_from.empty() || has_weights(directory));
-  });
-  return any_process(*options.processes, has_begun)
-             ? open(directory, recipe, options)
-             : begin(directory, recipe, /*overwrite=*/exists, options);
-}
-
-TrainResult RecipeRun::train(const std::vector<Observer*>& observers,
-                             const std::function<bool()>& stop_requested,
-                             const std::function<bool()>& stop_evaluation) {
-  if (is_finished() || run_.processes_->rank() > 0)
-    return run_.train(observers, stop_requested, stop_evaluation);
-  const auto& state = run_.trainer_->state();
-  RunHistory history(directory(), model_, *task_, recipe_.training.seed, state);
-  if (state.step == 0) history.record(0);
-  std::vector<Observer*> all{&history};
-  all.insert(all.end(), observers.begin(), observers.end());
-  return run_.train(all, stop_requested, stop_evaluation);
+TrainResult RecipeRun::train(const TrainerHooks& hooks) {
+  if (is_finished() || processes_->rank() > 0) return run_.train(hooks);
+  RunHistory history(directory(), model_, *task_, recipe_.training.seed, state());
+  if (state().step == 0) history.record(0);
+  auto all = hooks;
+  all.observers.insert(all.observers.begin(), &history);
+  return run_.train(all);
 }
 
 TrainResult RecipeRun::finish(const TrainResult& result, const std::function<void()>& write_results,
@@ -149,7 +160,7 @@ TrainResult RecipeRun::finish(const TrainResult& result, const std::function<voi
                      token_names(task_->tokenizer()));
     if (write_results) write_results();
   };
-  return run_.finish(recipe_.task, result, write, on_batch);
+  return run_.finish(result, write, on_batch);
 }
 
 }  // namespace attend::train

@@ -28,7 +28,6 @@ namespace attend::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 /// Key of the checksum in the metadata of a run's best weights.
 constexpr const char* kWeightsChecksum = "crc32c";
@@ -39,7 +38,7 @@ class RunCheckpointSink : public CheckpointSink {
   RunCheckpointSink(const RunDirectory& run, std::shared_ptr<RunLock> lock)
       : lock_(std::move(lock)),
         model_(run.file(RunFiles::model)),
-        run_id_(read_record(run.file(RunFiles::data)).run_id),
+        run_id_(run.record().run_id),
         checkpoints_(run.checkpoints()) {}
 
   void save_best(const std::map<std::string, torch::Tensor>& weights) override {
@@ -78,10 +77,29 @@ class RunCheckpointSink : public CheckpointSink {
   CheckpointStore checkpoints_;
 };
 
-/// Returns the value of `key` in summary.json; null if the file or the key is missing.
-Json summary_value(const RunDirectory& run, const char* key) {
-  const auto summary = read_summary(run.path());
-  return summary.contains(key) ? summary[key] : Json(nullptr);
+/// Throws InputError unless `path` contains a run. If a process was killed while it moved the files
+/// of the run, moves them back.
+void check_is_run(const fs::path& path) {
+  if (RunDirectory::exists(path)) return undo_interrupted_overwrite(path);
+  if (const auto runs = runs_clause(path); !runs.empty()) {
+    throw InputError(fmt::format("{}: not a run directory, but {}; pass the directory of a run",
+                                 path.string(), runs));
+  }
+  throw InputError(fmt::format("{}: not a run directory: it has no {}{}", path.string(),
+                               RunFiles::recipe, replaced_clause(path)));
+}
+
+std::string checksum_of_file(const fs::path& path) {
+  return checksum_text(crc32c_of_file(path));
+}
+
+/// Throws InputError if a file has another checksum. `advice`: what to do then.
+void check_checksum(const fs::path& path, const std::string& expected, const std::string& advice) {
+  const auto found = checksum_of_file(path);
+  if (found == expected) return;
+  throw InputError(fmt::format(
+      "{}: changed, damaged, or of another run: checksum {}, expected {} as in {}; {}",
+      path.string(), found, expected.empty() ? "none" : expected, RunFiles::data, advice));
 }
 
 /// Returns the value of `key` in the metadata of a safetensors file; empty if there is none.
@@ -118,8 +136,7 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
                     directory, replaced_clause(run.path())));
   }
   auto content = load_safetensors(file);
-  check_run_id(file, metadata_value(content.metadata, kRunId),
-               read_record(run.file(RunFiles::data)).run_id);
+  check_run_id(file, metadata_value(content.metadata, kRunId), run.record().run_id);
   const auto found = checksum_of(content.tensors);
   const auto expected = metadata_value(content.metadata, kWeightsChecksum);
   if (found != expected) {
@@ -157,28 +174,21 @@ std::unique_ptr<Task> Run::make_task() const {
 }
 
 RunDirectory::RunDirectory(fs::path path, std::shared_ptr<RunLock> lock)
-    : path_(std::move(path)), lock_(std::move(lock)) {}
+    : path_(std::move(path)), record_(read_record(file(RunFiles::data))), lock_(std::move(lock)) {}
 
 RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
 RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
   overwrite_guard_.reset();  // moves files, so it needs the lock
   path_ = std::move(other.path_);
+  record_ = std::move(other.record_);
   lock_ = std::move(other.lock_);
   overwrite_guard_ = std::move(other.overwrite_guard_);
   return *this;
 }
 
 RunDirectory RunDirectory::open(const fs::path& path) {
-  if (!exists(path)) {
-    if (const auto runs = runs_clause(path); !runs.empty()) {
-      throw InputError(fmt::format("{}: not a run directory, but {}; pass the directory of a run",
-                                   path.string(), runs));
-    }
-    throw InputError(fmt::format("{}: not a run directory: it has no {}{}", path.string(),
-                                 RunFiles::recipe, replaced_clause(path)));
-  }
-  undo_interrupted_overwrite(path);
+  check_is_run(path);
   return {path, nullptr};
 }
 
@@ -190,30 +200,31 @@ RunDirectory RunDirectory::create(const fs::path& path, const RunContent& conten
     throw InputError(fmt::format("{} cannot be created: {}", path.string(),
                                  error ? error.message() : "a file with this name exists"));
   }
-  RunDirectory run(path, std::make_shared<RunLock>(path));
+  auto lock = std::make_shared<RunLock>(path);
   // Checks the directory again, since another process may have created a run between the first
   // check and the lock.
-  run.overwrite_guard_ = std::make_unique<OverwriteGuard>(path, overwrite);
+  auto overwrite_guard = std::make_unique<OverwriteGuard>(path, overwrite);
   remove_temporary_files(path);
-  replace_file(run.file(RunFiles::data), to_json(new_record(content)));
+  replace_file(path / RunFiles::data, to_json(new_record(content)));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
   // Last: a directory with a recipe is a run.
-  replace_file(run.file(RunFiles::recipe), content.recipe);
+  replace_file(path / RunFiles::recipe, content.recipe);
+  RunDirectory run(path, std::move(lock));
+  run.overwrite_guard_ = std::move(overwrite_guard);
   return run;
 }
 
 RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
-  open(path);  // throws if the path is not a run
+  check_is_run(path);
   // The directory is locked before the checks, so that no other process changes the files after
   // the checks.
   RunDirectory run(path, std::make_shared<RunLock>(path));
-  const auto record = read_record(run.file(RunFiles::data));
-  check_files(path, record);
+  run.check_files();
   if (const auto model = run.file(RunFiles::model); fs::exists(model)) {
     check_run_id(model, metadata_value(read_safetensors_header(model).metadata, kRunId),
-                 record.run_id);
+                 run.record().run_id);
   }
-  auto differences = differences_of(record, content.record);
+  auto differences = differences_of(run.record(), content.record);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)
       differences.push_back(fmt::format("the tokenizer differs from {} of the run", name));
@@ -241,9 +252,7 @@ bool RunDirectory::owns(const fs::path& path, const fs::path& file) {
 
 Recipe RunDirectory::recipe() const {
   const auto path = file(RunFiles::recipe);
-  const auto record = read_record(file(RunFiles::data));
-  const auto& fixed = record.fixed;
-  if (is_custom_kind(fixed)) {
+  if (is_custom()) {
     throw InputError(fmt::format(
         "{}: not trained from a recipe; use RunDirectory::load_weights with your module",
         path_.string()));
@@ -251,37 +260,57 @@ Recipe RunDirectory::recipe() const {
   auto recipe = read_recipe(path, Recipe{});
   with_source(path.string(), [&] {
     check_recipe(recipe);
-    const auto differences = differences_of(fixed, fixed_values(recipe));
+    const auto differences = differences_of(record_.fixed, fixed_values(recipe));
     if (differences.empty()) return;
     throw InputError(
         fmt::format("changed after the run was created: {}", fmt::join(differences, "; ")));
   });
-  check_recipe_file(path_, record);
-  recipe.name = record.recipe_name;
+  check_recipe_file();
+  recipe.name = record_.recipe_name;
   return recipe;
 }
 
 bool RunDirectory::is_custom() const {
-  return is_custom_kind(read_record(file(RunFiles::data)).fixed);
+  const auto kind = record_.fixed.find("kind");
+  return kind != record_.fixed.end() && kind->second == kCustomKind;
+}
+
+void RunDirectory::check_files() const {
+  check_recipe_file();
+  for (const auto& [name, expected] : record_.files) {
+    if (name != RunFiles::recipe) check_checksum(path_ / name, expected, kRestore);
+  }
+}
+
+void RunDirectory::check_recipe_file() const {
+  const auto path = file(RunFiles::recipe);
+  // A process may have been killed before or after it replaced the file.
+  if (checksum_of_file(path) == record_.next_recipe) return;
+  const auto found = record_.files.find(RunFiles::recipe);
+  check_checksum(path, found == record_.files.end() ? "" : found->second,
+                 fmt::format("{}, and change options with flags: attend train --resume {} "
+                             "--max-steps 1000",
+                             kRestore, path_.string()));
 }
 
 CustomConfig RunDirectory::custom_config() const {
   auto config = read_custom_config(file(RunFiles::recipe));
-  check_recipe_file(path_, read_record(file(RunFiles::data)));
+  check_recipe_file();
   return config;
 }
 
-void RunDirectory::save_recipe(const std::string& toml) const {
+void RunDirectory::save_recipe(const std::string& toml) {
   const auto path = file(RunFiles::recipe);
-  auto record = read_record(file(RunFiles::data));
-  check_recipe_file(path_, record);
-  const auto save = [&] { replace_file(file(RunFiles::data), to_json(record)); };
-  record.files[RunFiles::recipe] = checksum_text(crc32c_of_file(path));
-  record.next_recipe = checksum_text(crc32c(toml));
-  if (record.next_recipe == record.files[RunFiles::recipe]) return;
+  check_recipe_file();
+  const auto save = [&] { replace_file(file(RunFiles::data), to_json(record_)); };
+  auto& checksum = record_.files[RunFiles::recipe];
+  const auto next = checksum_text(crc32c(toml));
+  checksum = checksum_of_file(path);
+  if (next == checksum) return;
+  record_.next_recipe = next;
   save();  // a process that is killed now leaves a run with one of the two recipes
   replace_file(path, toml);
-  record.files[RunFiles::recipe] = std::exchange(record.next_recipe, "");
+  checksum = std::exchange(record_.next_recipe, "");
   save();
 }
 
@@ -290,7 +319,13 @@ std::optional<LoadedCheckpoint> RunDirectory::latest_checkpoint() const {
 }
 
 CheckpointStore RunDirectory::checkpoints() const {
-  return CheckpointStore(file(RunFiles::checkpoints), read_record(file(RunFiles::data)).run_id);
+  return CheckpointStore(file(RunFiles::checkpoints), record_.run_id);
+}
+
+std::optional<Weights> RunDirectory::available_weights() const {
+  if (fs::exists(file(RunFiles::model))) return Weights::best;
+  if (!checkpoints().latest().empty()) return Weights::last;
+  return std::nullopt;
 }
 
 std::map<std::string, torch::Tensor> RunDirectory::state_dict(Weights weights) const {
@@ -304,21 +339,20 @@ void RunDirectory::load_weights(ModuleRef module, Weights weights) const {
 
 Run RunDirectory::load(Weights weights) const {
   auto recipe = this->recipe();
-  auto record = read_record(file(RunFiles::data));
-  check_files(path_, record);
-  read_summary(path_);  // throws if the file is damaged or of another run
+  check_files();
+  summary();  // throws if the file is damaged or of another run
   std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
   auto model = [&] {
     // Initializing the weights must not change the state of LibTorch's CPU generator.
     const RngGuard rng(rng_state({torch::kCPU}));
-    return make_model(recipe, tokenizer->size(), record.classes.size());
+    return make_model(recipe, tokenizer->size(), record_.classes.size());
   }();
   load_weights(module_of(model), weights);
   module_of(model).eval();
   return {.recipe = std::move(recipe),
           .tokenizer = std::move(tokenizer),
-          .classes = std::move(record.classes),
-          .data_checksum = std::move(record.data_checksum),
+          .classes = record_.classes,
+          .data_checksum = record_.data_checksum,
           .model = std::move(model)};
 }
 
@@ -330,15 +364,19 @@ std::unique_ptr<CheckpointSink> RunDirectory::checkpoint_sink() const {
   return std::make_unique<RunCheckpointSink>(*this, lock_);
 }
 
-int64_t RunDirectory::num_threads() const {
-  const auto threads = summary_value(*this, "threads");
-  return threads.is_number_integer() ? threads.get<int64_t>() : 0;
+std::optional<RunSummary> RunDirectory::summary() const {
+  const auto path = file(RunFiles::summary);
+  if (!fs::exists(path)) return std::nullopt;
+  auto summary = read_summary(path);
+  check_run_id(path, summary.run_id, record_.run_id);
+  return summary;
 }
 
 bool RunDirectory::is_finished(const TrainerState& state, const TrainingConfig& config) const {
   // The summary of an earlier end stays while more steps are trained. There is none if the process
   // was killed between the last step and `finish`.
-  const bool has_summary = summary_value(*this, "steps") == state.step;
+  const auto latest = summary();
+  const bool has_summary = latest && latest->steps == state.step;
   if (state.evaluation_pending) return false;
   const bool out_of_patience =
       config.patience > 0 && state.evaluations_without_improvement >= config.patience;
@@ -346,23 +384,23 @@ bool RunDirectory::is_finished(const TrainerState& state, const TrainingConfig& 
          (has_summary && out_of_patience);
 }
 
-void RunDirectory::finish(const std::string& task, ConstModuleRef module,
-                          const TrainResult& result) const {
+void RunDirectory::finish(ConstModuleRef module, const TrainResult& result) const {
   const auto& state = result.state;
   const auto& best = state.best.value();
-  Json summary{{kRunId, read_record(file(RunFiles::data)).run_id}};
-  if (!task.empty()) summary["task"] = task;
-  summary.update({{"parameters", parameter_count(module)},
-                  {"steps", state.step},
-                  {"best_step", state.best_step},
-                  {"threads", state.threads},
-                  {"seconds", state.seconds()},
-                  {"tokens_per_second", result.tokens_per_second},
-                  {"train_loss", state.train_loss},
-                  {"val_loss", best.loss}});
-  if (const auto accuracy = best.accuracy()) summary["val_accuracy"] = *accuracy;
-  if (state.skipped_steps > 0) summary["skipped_steps"] = state.skipped_steps;
-  replace_file(file(RunFiles::summary), to_text_with_checksum(summary));
+  const auto task = record_.fixed.find("task");
+  const RunSummary summary{.run_id = record_.run_id,
+                           .task = task == record_.fixed.end() ? "" : task->second,
+                           .parameters = parameter_count(module),
+                           .steps = state.step,
+                           .best_step = state.best_step,
+                           .threads = state.threads,
+                           .seconds = state.seconds(),
+                           .tokens_per_second = result.tokens_per_second,
+                           .train_loss = state.train_loss,
+                           .val_loss = best.loss,
+                           .val_accuracy = best.accuracy(),
+                           .skipped_steps = state.skipped_steps};
+  replace_file(file(RunFiles::summary), to_text_with_checksum(to_object(summary)));
   delete_replaced(path_);
 }
 

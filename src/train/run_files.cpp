@@ -3,7 +3,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/subword_tokenizer.h"
-#include "attend/io/tokenizers.h"
+#include "attend/io/tokenizer.h"
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/run_directory.h"
@@ -108,10 +108,6 @@ void restore(const fs::path& folder, const fs::path& directory) {
 
 }  // namespace
 
-bool has_weights(const fs::path& directory) {
-  return fs::exists(directory / RunFiles::model) || has_checkpoint(directory);
-}
-
 OverwriteGuard::OverwriteGuard(fs::path directory, bool overwrite)
     : directory_(std::move(directory)) {
   if (is_free(directory_)) return;
@@ -128,7 +124,7 @@ OverwriteGuard::OverwriteGuard(fs::path directory, bool overwrite)
     restore(unfinished, directory_);
   }
   fs::remove_all(unfinished);
-  if (!has_weights(directory_)) {
+  if (!fs::exists(directory_ / RunFiles::model) && !has_checkpoint(directory_)) {
     delete_run(directory_);
     return;
   }

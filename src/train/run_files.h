@@ -7,9 +7,6 @@
 
 namespace attend::train {
 
-/// True if the run in `directory` can be evaluated or resumed: it has best weights or a checkpoint.
-ATTEND_API bool has_weights(const std::filesystem::path& directory);
-
 /// Throws InputError if `directory` contains files that `RunDirectory::create` would not overwrite,
 /// or if another process is writing to the run in `directory`. Call this function before long
 /// computations whose results the run needs.

@@ -14,8 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
+#include <cmath>
 #include <ctime>
 #include <fstream>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -24,8 +26,26 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Advice for a file that cannot be computed again.
-constexpr const char* kRestore = "restore the file from a copy of the run";
+/// Reads a JSON file with a checksum, and converts its content with `convert`. Throws InputError
+/// with the name of the file and `advice` if the file is damaged.
+template <typename Convert>
+auto read_json(const std::filesystem::path& path, const char* advice, const Convert& convert) {
+  const auto text = read_bytes(path);
+  const auto damaged = [&](const std::string& message) {
+    return InputError(fmt::format("{}: {}; {}", path.string(), message, advice));
+  };
+  try {
+    return convert(parse_with_checksum(text));
+  } catch (const Json::exception& error) {
+    throw damaged(message_of(error));
+  } catch (const InputError& error) {
+    throw damaged(error.what());
+  }
+}
+
+// Optional keys of summary.json.
+constexpr const char* kValAccuracy = "val_accuracy";
+constexpr const char* kSkippedSteps = "skipped_steps";
 
 constexpr const char* kNextRecipe = "next_recipe";  // key of `RunRecord::next_recipe`
 constexpr const char* kRecipeName = "recipe";       // key of `RunRecord::recipe_name`
@@ -92,20 +112,6 @@ bool is_fixed(const RecipeField& field) {
   return section == "training" ? key == "optimizer" || key == "seed" : !field.is_paths();
 }
 
-std::string checksum_of_file(const std::filesystem::path& path) {
-  return checksum_text(crc32c_of_file(path));
-}
-
-/// Throws InputError if a file has another checksum. `advice`: what to do then.
-void check_checksum(const std::filesystem::path& path, const std::string& expected,
-                    const std::string& advice) {
-  const auto found = checksum_of_file(path);
-  if (found == expected) return;
-  throw InputError(fmt::format(
-      "{}: changed, damaged, or of another run: checksum {}, expected {} as in {}; {}",
-      path.string(), found, expected.empty() ? "none" : expected, RunFiles::data, advice));
-}
-
 /// Adds a line to `differences` if `run` and `now` differ. `what`: name of the compared value.
 void compare(const std::string& what, const std::string& run, const std::string& now,
              std::vector<std::string>& differences) {
@@ -166,13 +172,6 @@ std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& n
   return differences;
 }
 
-void check_values(const std::filesystem::path& directory,
-                  const std::map<std::string, std::string>& fixed) {
-  const auto record = read_record(directory / RunFiles::data);
-  throw_if_different(directory, differences_of(record.fixed, fixed));
-  check_files(directory, record);
-}
-
 std::string changed_data(const Recipe& recipe, const std::string& run, const std::string& now) {
   if (recipe.text.empty()) return recipe.task;
   const auto [run_text, run_val_text] = parts_of(run);
@@ -184,15 +183,6 @@ std::string changed_data(const Recipe& recipe, const std::string& run, const std
     changed.push_back("`val_text` " + (paths.empty() ? "(none)" : paths_text(paths)));
   }
   return fmt::format("{}", fmt::join(changed, " and "));
-}
-
-void check_data(const std::filesystem::path& directory, const Recipe& recipe,
-                const std::string& checksum) {
-  const auto expected = read_record(directory / RunFiles::data).data_checksum;
-  std::vector<std::string> differences;
-  compare(changed_data(recipe, expected, checksum) + ": checksum of the data", expected, checksum,
-          differences);
-  throw_if_different(directory, differences);
 }
 
 void check_texts_exist(const std::filesystem::path& directory, const Recipe& recipe) {
@@ -215,11 +205,6 @@ void throw_if_different(const std::filesystem::path& directory,
   if (differences.empty()) return;
   throw InputError(fmt::format("{}: the run was created with other values: {}", directory.string(),
                                fmt::join(differences, "; ")));
-}
-
-bool is_custom_kind(const std::map<std::string, std::string>& fixed) {
-  const auto kind = fixed.find("kind");
-  return kind != fixed.end() && kind->second == kCustomKind;
 }
 
 std::string run_id_in(const Json& json) {
@@ -256,9 +241,7 @@ std::string to_json(const RunRecord& record) {
 }
 
 RunRecord read_record(const std::filesystem::path& path) {
-  const auto text = read_bytes(path);
-  try {
-    const auto json = parse_with_checksum(text);
+  return read_json(path, kRestore, [](const Json& json) -> RunRecord {
     return {.run_id = json.at(kRunId),
             .provenance = provenance_from(json.at("provenance")),
             .data_checksum = json.at("checksum"),
@@ -268,27 +251,43 @@ RunRecord read_record(const std::filesystem::path& path) {
             .init_from = json.value(kInitFrom, std::string()),
             .recipe_name = json.value(kRecipeName, std::string()),
             .next_recipe = json.value(kNextRecipe, std::string())};
-  } catch (const Json::exception& error) {
-    throw InputError(fmt::format("{}: {}; {}", path.string(), message_of(error), kRestore));
-  } catch (const InputError& error) {
-    throw InputError(fmt::format("{}: {}; {}", path.string(), error.what(), kRestore));
-  }
+  });
 }
 
-Json read_summary(const std::filesystem::path& directory) {
-  const auto path = directory / RunFiles::summary;
-  if (!std::filesystem::exists(path)) return nullptr;
-  const auto text = read_bytes(path);
-  const auto summary = [&] {
-    try {
-      return parse_with_checksum(text);
-    } catch (const InputError& error) {
-      throw InputError(fmt::format("{}: {}; delete it and resume the run to write it again",
-                                   path.string(), error.what()));
-    }
-  }();
-  check_run_id(path, run_id_in(summary), read_record(directory / RunFiles::data).run_id);
-  return summary;
+Json to_object(const RunSummary& summary) {
+  Json json{{kRunId, summary.run_id}};
+  if (!summary.task.empty()) json["task"] = summary.task;
+  json.update({{"parameters", summary.parameters},
+               {"steps", summary.steps},
+               {"best_step", summary.best_step},
+               {"threads", summary.threads},
+               {"seconds", summary.seconds},
+               {"tokens_per_second", summary.tokens_per_second},
+               {"train_loss", summary.train_loss},
+               {"val_loss", summary.val_loss}});
+  if (summary.val_accuracy) json[kValAccuracy] = *summary.val_accuracy;
+  if (summary.skipped_steps > 0) json[kSkippedSteps] = summary.skipped_steps;
+  return json;
+}
+
+RunSummary read_summary(const std::filesystem::path& path) {
+  constexpr const char* kAdvice = "delete it and resume the run to write it again";
+  return read_json(path, kAdvice, [](const Json& json) -> RunSummary {
+    return {
+        .run_id = run_id_in(json),
+        .task = json.value("task", std::string()),
+        .parameters = json.at("parameters"),
+        .steps = json.at("steps"),
+        .best_step = json.at("best_step"),
+        .threads = json.at("threads"),
+        .seconds = json.at("seconds"),
+        .tokens_per_second = json.at("tokens_per_second"),
+        .train_loss = json.at("train_loss").is_null() ? NAN : json.at("train_loss").get<double>(),
+        .val_loss = json.at("val_loss"),
+        .val_accuracy =
+            json.contains(kValAccuracy) ? std::optional<double>(json[kValAccuracy]) : std::nullopt,
+        .skipped_steps = json.value(kSkippedSteps, int64_t{0})};
+  });
 }
 
 void check_run_id(const std::filesystem::path& path, const std::string& found,
@@ -296,24 +295,6 @@ void check_run_id(const std::filesystem::path& path, const std::string& found,
   if (found == expected) return;
   throw OtherRunError(fmt::format("{}: belongs to another run: run_id '{}', expected '{}' as in {}",
                                   path.string(), printable(found), expected, RunFiles::data));
-}
-
-void check_files(const std::filesystem::path& directory, const RunRecord& record) {
-  check_recipe_file(directory, record);
-  for (const auto& [name, expected] : record.files) {
-    if (name != RunFiles::recipe) check_checksum(directory / name, expected, kRestore);
-  }
-}
-
-void check_recipe_file(const std::filesystem::path& directory, const RunRecord& record) {
-  const auto path = directory / RunFiles::recipe;
-  // A process may have been killed before or after it replaced the file.
-  if (checksum_of_file(path) == record.next_recipe) return;
-  const auto found = record.files.find(RunFiles::recipe);
-  check_checksum(path, found == record.files.end() ? "" : found->second,
-                 fmt::format("{}, and change options with flags: attend train --resume {} "
-                             "--max-steps 1000",
-                             kRestore, directory.string()));
 }
 
 std::map<std::string, std::string> fixed_values(const Recipe& recipe) {

@@ -20,18 +20,19 @@ namespace {
 
 /// Checks the arguments, before the run directory is created, and moves the module to the config's
 /// device.
-void prepare(const std::shared_ptr<Objective>& objective, const TrainingConfig& config,
-             const TrainingRunOptions& options) {
+std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
+                                    const TrainingConfig& config,
+                                    const std::shared_ptr<Processes>& processes) {
   TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
   check_training_config(config);
-  check_processes(options.processes, config);
+  check_processes(processes, config);
   objective->module().to(resolve_device(config.device));
+  return objective;
 }
 
-/// Throws InputError if the initial weights of the run were those of another run, which only a
-/// checkpoint contains.
+/// Throws InputError if the initial weights of the run were not random.
 void check_began_with_random_weights(const RunDirectory& directory) {
-  const auto init_from = read_record(directory.file(RunFiles::data)).init_from;
+  const auto& init_from = directory.record().init_from;
   if (init_from.empty()) return;
   throw InputError(fmt::format(
       "{}: no checkpoint has been saved, which would contain the initial weights (the weights of "
@@ -39,12 +40,11 @@ void check_began_with_random_weights(const RunDirectory& directory) {
       directory.path().string(), printable(init_from)));
 }
 
-/// Returns the result of `open` in rank 0, and nothing in the other processes.
-std::optional<RunDirectory> directory_in_rank_0(Processes& processes,
-                                                const std::function<RunDirectory()>& open) {
-  std::optional<RunDirectory> directory;
-  in_rank_0(processes, [&] { directory.emplace(open()); });
-  return directory;
+/// True if the mode resumes a run. Returns the same in all processes.
+bool resumes(const std::filesystem::path& directory, const TrainingRunOptions& options) {
+  if (options.mode != RunMode::begin_or_resume) return options.mode == RunMode::resume;
+  auto& processes = *options.processes;
+  return any_process(processes, processes.rank() == 0 && RunDirectory::exists(directory));
 }
 
 [[noreturn]] void throw_already_trained(const RunDirectory& directory, int64_t step,
@@ -56,16 +56,42 @@ std::optional<RunDirectory> directory_in_rank_0(Processes& processes,
 
 }  // namespace
 
-TrainingRun::TrainingRun(std::optional<RunDirectory> directory,
+TrainingRun::TrainingRun(const std::filesystem::path& directory,
                          std::shared_ptr<Objective> objective, const TrainingConfig& config,
                          const TrainingRunOptions& options)
-    : directory_(std::move(directory)),
-      objective_(std::move(objective)),
-      config_(config),
+    : TrainingRun(directory, run_content(config, options), std::move(objective), config, options) {}
+
+TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunContent& content,
+                         std::shared_ptr<Objective> objective, const TrainingConfig& config,
+                         const TrainingRunOptions& options)
+    : config_(config),
       processes_(options.processes),
+      objective_(prepared(std::move(objective), config, options.processes)),
       device_(objective_->module().parameters().front().device()),
-      trainer_(std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
-                                         processes_)) {}
+      is_resumed_(resumes(directory, options)) {
+  in_rank_0(*processes_, [&] {
+    directory_ = is_resumed_
+                     ? RunDirectory::resume(directory, content)
+                     : RunDirectory::create(directory, content, options.mode == RunMode::overwrite);
+  });
+  trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
+                                       processes_);
+  if (is_resumed_) {
+    in_rank_0(*processes_, [&] {
+      restore_checkpoint();
+      if (options.mode == RunMode::resume) check_is_unfinished();
+      if (!is_finished_) directory_->save_recipe(content.recipe);
+    });
+    // The checkpoint has states for each process.
+    if (processes_->rank() > 0) {
+      const auto found = RunDirectory::open(directory).latest_checkpoint();
+      if (found) trainer_->restore(found->checkpoint);
+    }
+    is_finished_ = any_process(*processes_, is_finished_);
+  } else if (!content.record.init_from.empty()) {
+    in_rank_0(*processes_, [&] { directory_->checkpoint_sink()->save(trainer_->checkpoint()); });
+  }
+}
 
 const RunDirectory& TrainingRun::directory() const {
   TORCH_CHECK_VALUE(directory_, "directory: found rank ", processes_->rank(),
@@ -73,113 +99,43 @@ const RunDirectory& TrainingRun::directory() const {
   return *directory_;
 }
 
-TrainingRun TrainingRun::begin(const std::filesystem::path& directory, const RunContent& content,
-                               std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                               const TrainingRunOptions& options, bool overwrite) {
-  prepare(objective, config, options);
-  auto created = directory_in_rank_0(
-      *options.processes, [&] { return RunDirectory::create(directory, content, overwrite); });
-  return {std::move(created), std::move(objective), config, options};
-}
-
-TrainingRun TrainingRun::open(const std::filesystem::path& directory, const RunContent& content,
-                              std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                              const TrainingRunOptions& options) {
-  prepare(objective, config, options);
-  auto& processes = *options.processes;
-  TrainingRun run(
-      directory_in_rank_0(processes, [&] { return RunDirectory::resume(directory, content); }),
-      std::move(objective), config, options);
-  run.is_resumed_ = true;
-  in_rank_0(processes, [&] {
-    run.restore_checkpoint();
-    if (!run.is_finished()) run.directory().save_recipe(content.recipe);
-  });
-  // The checkpoint has states for each process.
-  if (processes.rank() > 0) {
-    const auto found = RunDirectory::open(directory).latest_checkpoint();
-    if (found) run.trainer_->restore(found->checkpoint);
-  }
-  run.is_finished_ = any_process(processes, run.is_finished_);
-  run.resumed_state_ = broadcast(processes, run.resumed_state_);
-  return run;
-}
-
-TrainingRun TrainingRun::begin(const std::filesystem::path& directory,
-                               std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                               const TrainingRunOptions& options, bool overwrite) {
-  return begin(directory, run_content(config, options), std::move(objective), config, options,
-               overwrite);
-}
-
-TrainingRun TrainingRun::resume(const std::filesystem::path& directory,
-                                std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                                const TrainingRunOptions& options) {
-  auto run = open(directory, run_content(config, options), std::move(objective), config, options);
-  run.check_is_unfinished();
-  return run;
-}
-
-TrainingRun TrainingRun::begin_or_resume(const std::filesystem::path& directory,
-                                         std::shared_ptr<Objective> objective,
-                                         const TrainingConfig& config,
-                                         const TrainingRunOptions& options) {
-  const auto content = run_content(config, options);
-  auto& processes = *options.processes;
-  const bool exists =
-      any_process(processes, processes.rank() == 0 && RunDirectory::exists(directory));
-  return exists ? open(directory, content, std::move(objective), config, options)
-                : begin(directory, content, std::move(objective), config, options, false);
-}
-
 void TrainingRun::restore_checkpoint() {
   const auto found = directory().latest_checkpoint();
-  if (!found) {
-    check_began_with_random_weights(directory());
-    return;
-  }
-  resumed_state_ = found->checkpoint.trainer_state;
+  if (!found) return check_began_with_random_weights(directory());
+  const auto& state = found->checkpoint.trainer_state;
+  if (state.step > config_.max_steps)
+    throw_already_trained(directory(), state.step, config_.max_steps);
   damaged_ = found->damaged;
-  if (resumed_state_.step > config_.max_steps)
-    throw_already_trained(directory(), resumed_state_.step, config_.max_steps);
-  is_finished_ = directory().is_finished(resumed_state_, config_);
+  is_finished_ = directory().is_finished(state, config_);
   trainer_->restore(found->checkpoint);
 }
 
-void TrainingRun::save_checkpoint() const {
-  directory().checkpoint_sink()->save(trainer_->checkpoint());
-}
-
 void TrainingRun::check_is_unfinished() const {
-  in_rank_0(*processes_, [this] {
-    if (!is_finished_) return;
-    const auto& state = resumed_state_;
-    if (state.step == config_.max_steps)
-      throw_already_trained(directory(), state.step, config_.max_steps);
-    throw InputError(fmt::format(
-        "{}: stopped early at step {} after {} evaluations without improvement; pass a larger "
-        "patience to continue",
-        directory().path().string(), state.step, state.evaluations_without_improvement));
-  });
+  if (!is_finished_) return;
+  if (state().step == config_.max_steps)
+    throw_already_trained(directory(), state().step, config_.max_steps);
+  throw InputError(fmt::format(
+      "{}: stopped early at step {} after {} evaluations without improvement; pass a larger "
+      "patience to continue",
+      directory().path().string(), state().step, state().evaluations_without_improvement));
 }
 
-TrainResult TrainingRun::train(const std::vector<Observer*>& observers,
-                               const std::function<bool()>& stop_requested,
-                               const std::function<bool()>& stop_evaluation) {
-  if (is_finished_) return trainer_->run({.observers = observers});
-  if (processes_->rank() > 0) return trainer_->run({.stop_requested = stop_requested});
+TrainResult TrainingRun::train(const TrainerHooks& hooks) {
+  TORCH_CHECK_VALUE(
+      hooks.checkpoint_sink == nullptr,
+      "TrainingRun saves checkpoints in its directory, found another checkpoint_sink");
+  if (is_finished_) return trainer_->run({.observers = hooks.observers});
+  if (processes_->rank() > 0) return trainer_->run({.stop_requested = hooks.stop_requested});
   // Background threads write the files, so that a slow disk does not slow down training.
-  const auto step = trainer_->state().step;
+  const auto step = state().step;
   BackgroundObserver files(
       {std::make_shared<MetricsLog>(directory().file(RunFiles::metrics), step),
        std::make_shared<TensorBoardLog>(directory().file(RunFiles::tensorboard), step)});
   BackgroundCheckpointSink checkpoint_sink(directory().checkpoint_sink());
-  std::vector<Observer*> all{&files};
-  all.insert(all.end(), observers.begin(), observers.end());
-  const auto result = trainer_->run({.observers = all,
-                                     .checkpoint_sink = &checkpoint_sink,
-                                     .stop_requested = stop_requested,
-                                     .stop_evaluation = stop_evaluation});
+  auto all = hooks;
+  all.observers.insert(all.observers.begin(), &files);
+  all.checkpoint_sink = &checkpoint_sink;
+  const auto result = trainer_->run(all);
   directory().check_in_place("the state of the run");
   return result;
 }
@@ -190,7 +146,7 @@ Evaluation TrainingRun::evaluate(const BatchCallback& on_batch) {
   return objective_->evaluate({.on_batch = on_batch});
 }
 
-TrainResult TrainingRun::finish(const std::string& task, const TrainResult& result,
+TrainResult TrainingRun::finish(const TrainResult& result,
                                 const std::function<void()>& write_results,
                                 const BatchCallback& on_batch) {
   auto final = result;
@@ -204,7 +160,7 @@ TrainResult TrainingRun::finish(const std::string& task, const TrainResult& resu
     module.to(torch::kCPU);
     check_in_place();
     if (write_results) write_results();
-    directory().finish(task, module, final);
+    directory().finish(module, final);
   });
   if (processes_->size() == 1) return final;
   module.to(torch::kCPU);

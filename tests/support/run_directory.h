@@ -42,7 +42,7 @@ class RunDirectoryTest : public testing::Test {
     model_ = run.model;
   }
 
-  void finish() { RunDirectory::open(path_).finish(recipe_.task, module_of(*model_), result_); }
+  void finish() { RunDirectory::open(path_).finish(module_of(*model_), result_); }
 
   TemporaryDirectory directory_;
   std::filesystem::path path_ = directory_ / "deep" / "run";

@@ -39,7 +39,7 @@ class InitialWeightsTest : public testing::Test {
 
   /// Trains a run in the directory `name`.
   void train(const std::string& name, const Recipe& recipe) const {
-    auto run = RecipeRun::begin(directory_ / name, recipe);
+    RecipeRun run(directory_ / name, recipe, {.mode = RunMode::begin});
     run.finish(run.train());
   }
 
@@ -59,8 +59,8 @@ class InitialWeightsTest : public testing::Test {
   }
 
   RecipeRun begin(const Recipe& recipe, const std::string& init_from) const {
-    return RecipeRun::begin(directory_ / "run", recipe, /*overwrite=*/true,
-                            {.init_from = directory_ / init_from});
+    return RecipeRun(directory_ / "run", recipe,
+                     {.mode = RunMode::overwrite, .init_from = directory_ / init_from});
   }
 
   auto beginning(const Recipe& recipe, const std::string& init_from) const {
@@ -263,14 +263,14 @@ TEST_F(InitialWeightsTest, AreUsedWhenTheRunIsResumedBeforeItsFirstStep) {
   const auto recipe = tuned("base", "copy");
   const auto expected = best_weights("base");
   {
-    auto whole =
-        RecipeRun::begin(directory_ / "whole", recipe, false, {.init_from = directory_ / "base"});
+    RecipeRun whole(directory_ / "whole", recipe,
+                    {.mode = RunMode::begin, .init_from = directory_ / "base"});
     whole.finish(whole.train());
   }
   begin(recipe, "base");
   fs::remove_all(directory_ / "base");
-  auto resumed = RecipeRun::resume(directory_ / "run", recipe);
-  EXPECT_EQ(resumed.resumed_state().step, 0);
+  RecipeRun resumed(directory_ / "run", recipe, {.mode = RunMode::resume});
+  EXPECT_EQ(resumed.state().step, 0);
   EXPECT_FALSE(resumed.initial_weights().has_value());
   EXPECT_TRUE(equal_tensors(weights_of(resumed), expected));
   resumed.finish(resumed.train());
@@ -283,10 +283,9 @@ TEST_F(InitialWeightsTest, AreNeverReplacedByRandomWeights) {
   begin(recipe, "base");
   fs::remove_all(directory_ / "run" / RunFiles::checkpoints);
   const auto run_id = read_record(directory_ / "base" / RunFiles::data).run_id;
-  EXPECT_THAT([&] { RecipeRun::resume(directory_ / "run", recipe); },
+  EXPECT_THAT([&] { RecipeRun(directory_ / "run", recipe, {.mode = RunMode::resume}); },
               throws_naming<InputError>((directory_ / "run").string(), run_id));
-  auto run =
-      RecipeRun::begin_or_resume(directory_ / "run", recipe, {.init_from = directory_ / "base"});
+  RecipeRun run(directory_ / "run", recipe, {.init_from = directory_ / "base"});
   EXPECT_TRUE(equal_tensors(weights_of(run), best_weights("base")));
 }
 
@@ -295,7 +294,7 @@ TEST_F(InitialWeightsTest, BeginOrResumeRequiresTheSameSource) {
   train("other", small_recipe("copy"));
   const auto recipe = tuned("base", "copy");
   const auto begin_or_resume = [&](const fs::path& init_from) {
-    return RecipeRun::begin_or_resume(directory_ / "run", recipe, {.init_from = init_from});
+    return RecipeRun(directory_ / "run", recipe, {.init_from = init_from});
   };
   {
     auto run = begin_or_resume(directory_ / "base");

@@ -24,9 +24,9 @@ class RecipeRunTest : public testing::Test {
  protected:
   /// Begins a run and stops it after `steps` steps.
   void train_for(const fs::path& directory, int64_t steps) const {
-    auto run = RecipeRun::begin(directory, recipe_);
+    RecipeRun run(directory, recipe_, {.mode = RunMode::begin});
     const auto stop = [steps, done = int64_t{0}]() mutable { return ++done == steps; };
-    EXPECT_EQ(run.train({}, stop).stop_reason, StopReason::stop_requested);
+    EXPECT_EQ(run.train({.stop_requested = stop}).stop_reason, StopReason::stop_requested);
   }
 
   static NamedTensors weights_of(const fs::path& directory) {
@@ -44,39 +44,38 @@ class RecipeRunTest : public testing::Test {
 
 TEST_F(RecipeRunTest, CanBeLoaded) {
   Recorder recorder;
-  auto run = RecipeRun::begin(directory_ / "run", recipe_);
-  const auto result = run.train({&recorder});
+  RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
+  const auto result = run.train({.observers = {&recorder}});
   run.finish(result);
   EXPECT_EQ(recorder.evaluated.back(), 10);
   auto loaded = RunDirectory::open(directory_ / "run").load();
   EXPECT_EQ(evaluate(loaded.model, *loaded.make_task()).loss, result.state.best->loss);
   EXPECT_TRUE(RunDirectory::open(directory_ / "run").is_finished(result.state, recipe_.training));
-  EXPECT_EQ(RunDirectory::open(directory_ / "run").num_threads(), 1);
+  EXPECT_EQ(RunDirectory::open(directory_ / "run").summary()->threads, 1);
 }
 
 TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {
-  auto whole = RecipeRun::begin(directory_ / "whole", recipe_);
+  RecipeRun whole(directory_ / "whole", recipe_, {.mode = RunMode::begin});
   whole.finish(whole.train());
   train_for(directory_ / "run", 7);
-  auto resumed = RecipeRun::resume(directory_ / "run", recipe_);
-  EXPECT_EQ(resumed.resumed_state().step, 7);
+  RecipeRun resumed(directory_ / "run", recipe_, {.mode = RunMode::resume});
+  EXPECT_EQ(resumed.state().step, 7);
   resumed.finish(resumed.train());
   EXPECT_TRUE(equal_tensors(weights_of(directory_ / "run"), weights_of(directory_ / "whole")));
 }
 
 TEST_F(RecipeRunTest, BeginOrResumeContinuesAnExistingRun) {
-  const auto step = [&] {
-    return RecipeRun::begin_or_resume(directory_ / "run", recipe_).resumed_state().step;
-  };
+  const auto step = [&] { return RecipeRun(directory_ / "run", recipe_).state().step; };
   EXPECT_EQ(step(), 0);
   EXPECT_EQ(step(), 0) << "without a checkpoint, a run resumes from the start";
   train_for(directory_ / "stopped", 7);
-  EXPECT_EQ(RecipeRun::begin_or_resume(directory_ / "stopped", recipe_).resumed_state().step, 7);
+  EXPECT_EQ(RecipeRun(directory_ / "stopped", recipe_).state().step, 7);
 }
 
 TEST_F(RecipeRunTest, CanBeMoved) {
   static_assert(!std::is_convertible_v<RecipeRun, TrainingRun>, "slicing would drop the task");
-  auto first = std::make_unique<RecipeRun>(RecipeRun::begin(directory_ / "run", recipe_));
+  auto first =
+      std::make_unique<RecipeRun>(RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::begin}));
   auto moved = std::move(*first);
   first.reset();
   moved.finish(moved.train());
@@ -87,24 +86,24 @@ TEST_F(RecipeRunTest, ReportsSkippedDamagedCheckpoints) {
   recipe_.training.checkpoint_every = 2;
   train_for(directory_ / "run", 4);
   replace_file(directory_ / "run" / "checkpoint" / "step-000000004" / "trainer_state.json", "{}");
-  const auto resumed = RecipeRun::resume(directory_ / "run", recipe_);
-  EXPECT_EQ(resumed.resumed_state().step, 2);
+  const RecipeRun resumed(directory_ / "run", recipe_, {.mode = RunMode::resume});
+  EXPECT_EQ(resumed.state().step, 2);
   EXPECT_THAT(resumed.damaged(), testing::ElementsAre(testing::HasSubstr("trainer_state.json")));
 }
 
 TEST_F(RecipeRunTest, FinishedRunSaysWhatToChange) {
   {
-    auto run = RecipeRun::begin(directory_ / "run", recipe_);
+    RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
     run.finish(run.train());
   }
   EXPECT_THAT(
-      [&] { RecipeRun::resume(directory_ / "run", recipe_); },
+      [&] { RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume}); },
       throws<InputError>("already trained for 10/10 steps; pass a larger max_steps to continue"));
 }
 
 TEST_F(RecipeRunTest, BeginOrResumeOpensAFinishedRun) {
   for (const bool finished : {false, true}) {
-    auto run = RecipeRun::begin_or_resume(directory_ / "run", recipe_);
+    RecipeRun run(directory_ / "run", recipe_);
     EXPECT_EQ(run.is_finished(), finished);
     const auto result = run.train();
     run.finish(result);
@@ -116,7 +115,7 @@ TEST_F(RecipeRunTest, BeginOrResumeOpensAFinishedRun) {
 }
 
 TEST_F(RecipeRunTest, FinishKeepsTheRandomNumberGenerator) {
-  auto run = RecipeRun::begin(directory_ / "run", recipe_);
+  RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
   const auto result = run.train();
   torch::manual_seed(123);
   const auto expected = torch::rand({3});
@@ -133,7 +132,10 @@ TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
   recipe_ = small_recipe("text");
   recipe_.text = {(directory_ / "missing.txt").string()};
   const auto beginning = [&](const char* name, bool overwrite) {
-    return [this, name, overwrite] { RecipeRun::begin(directory_ / name, recipe_, overwrite); };
+    return [this, name, overwrite] {
+      RecipeRun(directory_ / name, recipe_,
+                {.mode = overwrite ? RunMode::overwrite : RunMode::begin});
+    };
   };
   EXPECT_THAT(beginning("run", false), throws<InputError>("exists and is not empty"));
   EXPECT_THAT(beginning("mine", true),
@@ -151,15 +153,16 @@ TEST_F(RecipeRunTest, UsesTheTaskOfTheTaskMaker) {
     EXPECT_EQ(tokenizer != nullptr, calls == 2);  // a run that is resumed has a tokenizer
     return task;
   };
-  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {.task_maker = maker}).task(),
-            task.get());
-  EXPECT_EQ(&RecipeRun::begin_or_resume(directory_ / "run", recipe_, {.task_maker = maker}).task(),
-            task.get());
+  EXPECT_EQ(&RecipeRun(directory_ / "run", recipe_, {.task_maker = maker}).task(), task.get());
+  EXPECT_EQ(&RecipeRun(directory_ / "run", recipe_, {.task_maker = maker}).task(), task.get());
   EXPECT_EQ(calls, 2);
   const auto other = [task = std::shared_ptr<const Task>(make_task(small_recipe("addition")))](
                          const Recipe&, const auto&) { return task; };
-  EXPECT_THAT([&] { RecipeRun::resume(directory_ / "run", recipe_, {.task_maker = other}); },
-              throws_naming<InputError>("tokenizer"));
+  EXPECT_THAT(
+      [&] {
+        RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume, .task_maker = other});
+      },
+      throws_naming<InputError>("tokenizer"));
 }
 
 using SubwordRunTest = SubwordTest;
@@ -177,7 +180,7 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   recipe.data.tokenizer = TokenizerKind::subword;
   recipe.data.vocab_size = 300;
   {
-    auto run = RecipeRun::begin(directory / "run", recipe);
+    RecipeRun run(directory / "run", recipe, {.mode = RunMode::begin});
     run.finish(run.train());
   }
   const auto other =
@@ -192,7 +195,7 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   const auto run = RunDirectory::open(directory / "run").load();
   EXPECT_EQ(run.make_task()->tokenizer().files(), other->files());
   recipe.training.max_steps = 4;
-  const auto resumed = RecipeRun::resume(directory / "run", recipe);
+  const RecipeRun resumed(directory / "run", recipe, {.mode = RunMode::resume});
   EXPECT_EQ(resumed.task().tokenizer().files(), other->files());
   replace_file(directory / "text", text + "!");
   EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("changed since training"));
@@ -201,10 +204,11 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
 TEST_F(RecipeRunTest, ThreadsAreChangedOnlyDuringTraining) {
   const NumThreadsGuard available(2);
   recipe_.training.threads = 3;
-  auto run = RecipeRun::begin(directory_ / "run", recipe_);
+  RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
   EXPECT_EQ(torch::get_num_threads(), 2);
   int during = 0;
-  const auto result = run.train({}, [&] { return (during = torch::get_num_threads()) == 0; });
+  const auto result =
+      run.train({.stop_requested = [&] { return (during = torch::get_num_threads()) == 0; }});
   EXPECT_EQ(during, 3);
   run.finish(result);
   EXPECT_EQ(torch::get_num_threads(), 2);
@@ -215,7 +219,7 @@ TEST_F(RecipeRunTest, ModelThatCannotBeMadeIsAnInputError) {
     return [&, change] {
       auto recipe = recipe_;
       change(recipe.stack());
-      RecipeRun::begin(directory_ / "run", recipe);
+      RecipeRun(directory_ / "run", recipe, {.mode = RunMode::begin});
     };
   };
   EXPECT_THAT(beginning([](auto& stack) { stack.embed_dim = 10, stack.num_heads = 3; }),
@@ -228,8 +232,8 @@ TEST_F(RecipeRunTest, ModelThatCannotBeMadeIsAnInputError) {
 }
 
 TEST_F(RecipeRunTest, LocksItsDirectory) {
-  const auto run = RecipeRun::begin(directory_ / "run", recipe_);
-  EXPECT_THAT([&] { RecipeRun::begin(directory_ / "run", recipe_, true); },
+  const RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
+  EXPECT_THAT([&] { RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::overwrite}); },
               throws<InputError>("run"));
 }
 

@@ -198,7 +198,7 @@ TEST_F(RunDirectoryTest, SavingARecipeRenewsItsChecksum) {
   EXPECT_EQ(found_lr(), 0.25);
   replace_file(path_ / RunFiles::recipe, of_lr(0.5));
   EXPECT_EQ(found_lr(), 0.5);
-  run_->save_recipe(of_lr(0.75));
+  RunDirectory::open(path_).save_recipe(of_lr(0.75));
   EXPECT_EQ(found_lr(), 0.75);
   replace_file(path_ / RunFiles::recipe, of_lr(0.5));
   EXPECT_THAT(found_lr, testing::Throws<InputError>());
@@ -277,7 +277,7 @@ TEST_F(OtherRun, SummaryIsRefused) {
   replace_by_other(RunFiles::summary);
   const auto matches =
       throws_naming<InputError>((path_ / RunFiles::summary).string(), run_id_, other_id_);
-  EXPECT_THAT([&] { RunDirectory::open(path_).num_threads(); }, matches);
+  EXPECT_THAT([&] { RunDirectory::open(path_).summary(); }, matches);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); }, matches);
 }
 
@@ -312,7 +312,7 @@ TEST_F(RunDirectoryTest, ADamagedSummaryIsRefusedByItsName) {
   for (const auto& damaged :
        {std::string(), std::string("[]"), std::string("{\"threads\": "), changed}) {
     replace_file(path, damaged);
-    EXPECT_THAT([&] { RunDirectory::open(path_).num_threads(); },
+    EXPECT_THAT([&] { RunDirectory::open(path_).summary(); },
                 throws_naming<InputError>(path.string()))
         << damaged;
     EXPECT_THAT([&] { RunDirectory::open(path_).is_finished(result_.state, recipe_.training); },

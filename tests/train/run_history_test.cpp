@@ -23,7 +23,7 @@ using testing::ElementsAre;
 class RunHistoryTest : public testing::Test {
  protected:
   RecipeRun begin(const std::string& name) const {
-    return RecipeRun::begin(directory_ / name, recipe_);
+    return RecipeRun(directory_ / name, recipe_, {.mode = RunMode::begin});
   }
 
   std::vector<nlohmann::json> samples(const std::string& name) const {
@@ -87,7 +87,8 @@ TEST_F(RunHistoryTest, ResumedRunHasTheSameFiles) {
     const auto name = std::to_string(steps);
     {
       auto run = begin(name);
-      run.train({}, [steps, done = int64_t{0}]() mutable { return ++done == steps; });
+      run.train(
+          {.stop_requested = [steps, done = int64_t{0}]() mutable { return ++done == steps; }});
     }
     // A killed process may have recorded an evaluation after its last checkpoint.
     const auto path = directory_ / name;
@@ -95,7 +96,7 @@ TEST_F(RunHistoryTest, ResumedRunHasTheSameFiles) {
                                                "{\"step\":9,\"samples\":[]}\n{\"step\":10,\"sam");
     replace_file(path / RunFiles::embeddings / "step-000000009.safetensors", "?");
     replace_file(path / RunFiles::embeddings / "step-000000010.safetensors.7.tmp", "?");
-    RecipeRun::resume(path, recipe_).train();
+    RecipeRun(path, recipe_, {.mode = RunMode::resume}).train();
     EXPECT_EQ(files(name), files("whole")) << steps;
   }
 }
@@ -105,10 +106,10 @@ TEST_F(RunHistoryTest, AnEvaluationThatWasStoppedIsRecordedOnce) {
   {
     auto run = begin("run");
     const auto stop = [] { return true; };
-    EXPECT_EQ(run.train({}, {}, stop).stop_reason, StopReason::stop_requested);
+    EXPECT_EQ(run.train({.stop_evaluation = stop}).stop_reason, StopReason::stop_requested);
     EXPECT_THAT(sample_steps("run"), ElementsAre(0));
   }
-  RecipeRun::resume(directory_ / "run", recipe_).train();
+  RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume}).train();
   EXPECT_EQ(files("run"), files("whole"));
 }
 

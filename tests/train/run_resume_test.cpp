@@ -29,7 +29,7 @@ TEST_F(ResumedRun, MayChangeTrainingValues) {
   auto longer = recipe_;
   longer.training.max_steps = 1000;
   longer.training.lr = 1e-4;
-  const auto run = RunDirectory::resume(path_, run_content(longer, *task_));
+  auto run = RunDirectory::resume(path_, run_content(longer, *task_));
   EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(recipe_))
       << "resume must not change the recipe";
   run.save_recipe(to_toml(longer));

@@ -27,13 +27,13 @@ namespace {
 class TrainingRunTest : public testing::Test {
  protected:
   TrainingRun begin(const std::string& name) {
-    return TrainingRun::begin(directory_ / name, make_objective(make_net()), small_config(),
-                              {.values = {{"channels", "4"}}});
+    return TrainingRun(directory_ / name, make_objective(make_net()), small_config(),
+                       {.mode = RunMode::begin, .values = {{"channels", "4"}}});
   }
   TrainingRun resume(const std::string& name, const TrainingConfig& config,
                      const std::string& channels = "4") {
-    return TrainingRun::resume(directory_ / name, make_objective(make_net()), config,
-                               {.values = {{"channels", channels}}});
+    return TrainingRun(directory_ / name, make_objective(make_net()), config,
+                       {.mode = RunMode::resume, .values = {{"channels", channels}}});
   }
   /// Returns the bytes of the best weights without the id of the run, which differs in each run.
   std::string weights_of(const std::string& name) {
@@ -50,10 +50,11 @@ TEST_F(TrainingRunTest, ResumedEqualsUninterrupted) {
   whole.finish(whole.train());
   {
     auto stopped = begin("stopped");
-    EXPECT_EQ(stopped.train({}, stopping_after(7)).stop_reason, StopReason::stop_requested);
+    EXPECT_EQ(stopped.train({.stop_requested = stopping_after(7)}).stop_reason,
+              StopReason::stop_requested);
   }
   auto resumed = resume("stopped", small_config());
-  EXPECT_EQ(resumed.resumed_state().step, 7);
+  EXPECT_EQ(resumed.state().step, 7);
   resumed.finish(resumed.train());
   EXPECT_EQ(weights_of("stopped"), weights_of("whole"));
   for (const char* name : {"recipe.toml", "metrics.jsonl", "summary.json", "checkpoint"}) {
@@ -64,7 +65,7 @@ TEST_F(TrainingRunTest, ResumedEqualsUninterrupted) {
 TEST_F(TrainingRunTest, FinishEvaluatesTheBestWeightsOnAllData) {
   auto recipe = small_recipe("sort");
   recipe.training.eval_batches = 1;
-  auto run = RecipeRun::begin(directory_ / "run", recipe);
+  RecipeRun run(directory_ / "run", recipe, {.mode = RunMode::begin});
   const auto result = run.train();
   EXPECT_TRUE(result.state.best->is_partial);
   const auto best = run.finish(result).state.best;
@@ -76,7 +77,7 @@ TEST_F(TrainingRunTest, FinishEvaluatesTheBestWeightsOnAllData) {
 }
 
 TEST_F(TrainingRunTest, FinishNamesARemovedDirectory) {
-  auto run = RecipeRun::begin(directory_ / "run", small_recipe("sort"));
+  RecipeRun run(directory_ / "run", small_recipe("sort"), {.mode = RunMode::begin});
   const auto result = run.train();
   std::filesystem::remove_all(directory_ / "run");
   EXPECT_THAT([&] { run.finish(result); },
@@ -86,7 +87,8 @@ TEST_F(TrainingRunTest, FinishNamesARemovedDirectory) {
 
 TEST_F(TrainingRunTest, FinishLoadsTheBestWeights) {
   const auto net = make_net();
-  auto run = TrainingRun::begin(directory_ / "run", make_objective(net), small_config());
+  TrainingRun run(directory_ / "run", make_objective(net), small_config(),
+                  {.mode = RunMode::begin});
   run.finish(run.train());
   auto loaded = make_net();
   RunDirectory::open(directory_ / "run").load_weights(loaded);
@@ -98,9 +100,9 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensAFinishedRun) {
   const auto path = directory_ / "run";
   const auto run_once = [&](const TrainingConfig& config) {
     const auto net = make_net();
-    auto run = TrainingRun::begin_or_resume(path, make_objective(net), config);
+    TrainingRun run(path, make_objective(net), config);
     Recorder recorder;
-    const auto result = run.train({&recorder});
+    const auto result = run.train({.observers = {&recorder}});
     run.finish(result);
     EXPECT_FALSE(net->is_training());
     auto best = make_net();
@@ -138,7 +140,7 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensARunThatStoppedEarly) {
   config.patience = 2;
   config.lr = 0.0;
   for (const bool finished : {false, true}) {
-    auto run = TrainingRun::begin_or_resume(directory_ / "run", make_objective(make_net()), config);
+    TrainingRun run(directory_ / "run", make_objective(make_net()), config);
     const auto result = run.train();
     run.finish(result);
     EXPECT_EQ(run.is_finished(), finished);
@@ -146,23 +148,26 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensARunThatStoppedEarly) {
     EXPECT_LT(result.state.step, 1000);
   }
   EXPECT_THAT(
-      [&] { TrainingRun::resume(directory_ / "run", make_objective(make_net()), config); },
+      [&] {
+        TrainingRun(directory_ / "run", make_objective(make_net()), config,
+                    {.mode = RunMode::resume});
+      },
       throws<InputError>("evaluations without improvement; pass a larger patience to continue"));
 }
 
 TEST_F(TrainingRunTest, BeginReplacesARunWithOverwrite) {
-  begin("run").train({}, stopping_after(4));
+  begin("run").train({.stop_requested = stopping_after(4)});
   EXPECT_THAT([&] { begin("run"); }, throws<InputError>("exists and is not empty"));
-  const auto run = TrainingRun::begin(directory_ / "run", make_objective(make_net()),
-                                      small_config(), {}, /*overwrite=*/true);
-  EXPECT_EQ(run.resumed_state().step, 0);
+  const TrainingRun run(directory_ / "run", make_objective(make_net()), small_config(),
+                        {.mode = RunMode::overwrite});
+  EXPECT_EQ(run.state().step, 0);
 }
 
 TEST_F(TrainingRunTest, TrainContinuesAfterAStop) {
   auto whole = begin("whole");
   whole.finish(whole.train());
   auto run = begin("run");
-  EXPECT_EQ(run.train({}, stopping_after(7)).state.step, 7);
+  EXPECT_EQ(run.train({.stop_requested = stopping_after(7)}).state.step, 7);
   run.finish(run.train());
   EXPECT_EQ(weights_of("run"), weights_of("whole"));
   const auto steps = [&](const std::string& name) {
@@ -180,12 +185,12 @@ TEST_F(TrainingRunTest, AnEvaluationThatIsRepeatedAfterAStopIsSaved) {
   config.eval_every = config.max_steps;
   config.checkpoint_every = config.max_steps + 1;
   const auto open = [&] {
-    return TrainingRun::begin_or_resume(directory_ / "run", make_objective(make_net()), config);
+    return TrainingRun(directory_ / "run", make_objective(make_net()), config);
   };
-  open().train({}, {}, [] { return true; });
+  open().train({.stop_evaluation = [] { return true; }});
   {
     auto run = open();
-    ASSERT_TRUE(run.resumed_state().evaluation_pending);
+    ASSERT_TRUE(run.state().evaluation_pending);
     run.finish(run.train());
   }
   EXPECT_TRUE(open().is_finished());
@@ -203,10 +208,10 @@ TEST_F(TrainingRunTest, HasItsConfigInTheDirectory) {
 
 TEST_F(TrainingRunTest, UsesTheScheduleOfItsOptions) {
   Recorder recorder;
-  auto run = TrainingRun::begin(
-      directory_ / "run", make_objective(make_net()), small_config(),
-      {.schedule = [](int64_t step) { return 0.001 * static_cast<double>(step + 1); }});
-  run.train({&recorder});
+  TrainingRun run(directory_ / "run", make_objective(make_net()), small_config(),
+                  {.mode = RunMode::begin,
+                   .schedule = [](int64_t step) { return 0.001 * static_cast<double>(step + 1); }});
+  run.train({.observers = {&recorder}});
   ASSERT_FALSE(recorder.progress.empty());
   for (const auto& progress : recorder.progress) {
     EXPECT_DOUBLE_EQ(progress.lr, 0.001 * static_cast<double>(progress.step));
@@ -214,7 +219,7 @@ TEST_F(TrainingRunTest, UsesTheScheduleOfItsOptions) {
 }
 
 TEST_F(TrainingRunTest, ResumeChecksConfigValuesAndModule) {
-  begin("run").train({}, stopping_after(4));
+  begin("run").train({.stop_requested = stopping_after(4)});
   auto config = small_config();
   config.seed = 2;
   EXPECT_THAT([&] { resume("run", config); }, throws<InputError>("seed: '1' in the run, now '2'"));
@@ -226,8 +231,8 @@ TEST_F(TrainingRunTest, ResumeChecksConfigValuesAndModule) {
               throws<InputError>("values.channels: '4' in the run, now '8'"));
   const auto resume_another = [&] {
     torch::nn::Sequential another(torch::nn::Linear(36, 2));
-    TrainingRun::resume(directory_ / "run", make_objective(another), small_config(),
-                        {.values = {{"channels", "4"}}});
+    TrainingRun(directory_ / "run", make_objective(another), small_config(),
+                {.mode = RunMode::resume, .values = {{"channels", "4"}}});
   };
   EXPECT_THAT(resume_another, throws<InputError>("the state dict does not match"));
   EXPECT_NO_THROW(resume("run", small_config(20)));
@@ -236,8 +241,8 @@ TEST_F(TrainingRunTest, ResumeChecksConfigValuesAndModule) {
 TEST_F(TrainingRunTest, ResumeChecksTheTypeOfTheOptimizer) {
   const auto open = [&](auto make) {
     const auto net = make_net();
-    return TrainingRun::begin_or_resume(directory_ / "run", make_objective(net), small_config(),
-                                        {.optimizer = make(net->parameters())});
+    return TrainingRun(directory_ / "run", make_objective(net), small_config(),
+                       {.optimizer = make(net->parameters())});
   };
   const auto sgd = [](const auto& parameters) {
     return std::make_shared<torch::optim::SGD>(parameters, torch::optim::SGDOptions(0.1));
@@ -248,8 +253,8 @@ TEST_F(TrainingRunTest, ResumeChecksTheTypeOfTheOptimizer) {
   const auto adamw = [](const auto&) -> std::shared_ptr<torch::optim::Optimizer> {
     return nullptr;
   };
-  open(sgd).train({}, stopping_after(4));
-  EXPECT_EQ(open(sgd).resumed_state().step, 4);
+  open(sgd).train({.stop_requested = stopping_after(4)});
+  EXPECT_EQ(open(sgd).state().step, 4);
   const auto found = "'torch::optim::SGD'";
   EXPECT_THAT([&] { open(adam); },
               throws_naming<InputError>("optimizer", found, "'torch::optim::Adam'"));
@@ -259,10 +264,11 @@ TEST_F(TrainingRunTest, ResumeChecksTheTypeOfTheOptimizer) {
 TEST_F(TrainingRunTest, AResultOfMakeOptimizerHasTheTypeOfItsConfig) {
   auto config = small_config();
   config.optimizer = OptimizerKind::muon;
-  TrainingRun::begin(directory_ / "run", make_objective(make_net()), config);
+  TrainingRun(directory_ / "run", make_objective(make_net()), config, {.mode = RunMode::begin});
   const auto net = make_net();
-  EXPECT_NO_THROW(TrainingRun::resume(directory_ / "run", make_objective(net), config,
-                                      {.optimizer = make_optimizer(*net, config)}));
+  EXPECT_NO_THROW(
+      TrainingRun(directory_ / "run", make_objective(net), config,
+                  {.mode = RunMode::resume, .optimizer = make_optimizer(*net, config)}));
 }
 
 TEST_F(TrainingRunTest, IsNotLoadedAsARunOfARecipe) {
@@ -275,10 +281,11 @@ TEST_F(TrainingRunTest, ThreadsAreChangedOnlyDuringTraining) {
   const NumThreadsGuard available(2);
   auto config = small_config();
   config.threads = 3;
-  auto run = TrainingRun::begin(directory_ / "run", make_objective(make_net()), config);
+  TrainingRun run(directory_ / "run", make_objective(make_net()), config, {.mode = RunMode::begin});
   EXPECT_EQ(torch::get_num_threads(), 2);
   int during = 0;
-  const auto result = run.train({}, [&] { return (during = torch::get_num_threads()) == 0; });
+  const auto result =
+      run.train({.stop_requested = [&] { return (during = torch::get_num_threads()) == 0; }});
   EXPECT_EQ(during, 3);
   EXPECT_EQ(torch::get_num_threads(), 2);
   run.finish(result);
@@ -286,7 +293,7 @@ TEST_F(TrainingRunTest, ThreadsAreChangedOnlyDuringTraining) {
 }
 
 TEST(TrainingRun, NullObjectiveThrows) {
-  EXPECT_THAT([] { TrainingRun::begin("unused", nullptr, small_config()); },
+  EXPECT_THAT([] { TrainingRun("unused", nullptr, small_config(), {.mode = RunMode::begin}); },
               throws<c10::ValueError>("requires an objective, found null"));
 }
 

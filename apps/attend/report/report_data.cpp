@@ -44,7 +44,7 @@ class Collector {
     auto& json = data.json;
     json["run"] = provenance();
     add_metrics(json);
-    const auto weights = is_finished() ? train::Weights::best : available_weights(run_);
+    const auto weights = is_finished() ? train::Weights::best : run_.available_weights();
     if (weights && !run_.is_custom()) {
       auto run = run_.load(*weights);
       const auto step = step_of(*weights);
@@ -65,11 +65,11 @@ class Collector {
   }
 
  private:
-  bool is_finished() const { return !summary_.is_null(); }
+  bool is_finished() const { return summary_.has_value(); }
 
   ordered_json provenance() {
-    auto record = train::read_record(run_.file(train::RunFiles::data));
-    auto& command = record.provenance.command;
+    auto provenance = run_.record().provenance;
+    auto& command = provenance.command;
     if (command.size() > kMaxArguments) {
       notes_.push_back(fmt::format("The command line is cut after {} arguments.", kMaxArguments));
       command.resize(kMaxArguments);
@@ -81,13 +81,16 @@ class Collector {
     ordered_json json{
         {"name",
          fs::absolute(directory_ / "").lexically_normal().parent_path().filename().string()},
-        {"id", record.run_id},
+        {"id", run_.record().run_id},
         {"task", run_.is_custom() ? "" : run_.recipe().task},
-        {"recipe", record.recipe_name},
+        {"recipe", run_.record().recipe_name},
         {"state", is_finished() ? "finished" : "unfinished"}};
-    json.update(train::to_object(record.provenance));
-    for (const auto* key : {"seconds", "parameters", "steps", "best_step"}) {
-      if (is_finished() && summary_.contains(key)) json[key] = summary_.at(key);
+    json.update(train::to_object(provenance));
+    if (summary_) {
+      json.update({{"seconds", summary_->seconds},
+                   {"parameters", summary_->parameters},
+                   {"steps", summary_->steps},
+                   {"best_step", summary_->best_step}});
     }
     json["recipe_toml"] = shortened(recipe, kMaxRecipeText);
     return json;
@@ -105,7 +108,7 @@ class Collector {
 
   /// Returns the step after which the model had these weights.
   int64_t step_of(train::Weights weights) const {
-    if (is_finished()) return summary_.value("best_step", int64_t{0});
+    if (summary_) return summary_->best_step;
     if (weights == train::Weights::last) return run_.checkpoints().latest_state().value().step;
     return metrics_.best_step.value_or(0);
   }
@@ -183,7 +186,7 @@ class Collector {
 
   fs::path directory_;
   train::RunDirectory run_;
-  ordered_json summary_;  // null if the run is not finished
+  std::optional<train::RunSummary> summary_;  // empty if the run is not finished
   MetricsData metrics_;
   json last_samples_ = json::array();  // of the weights that are shown
   std::vector<std::string> notes_;

@@ -113,7 +113,7 @@ std::string LiveRun::explain(const std::string& request) {
   const torch::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
   const auto directory = train::RunDirectory::open(directory_);
-  auto run = directory.load(available_weights(directory).value_or(train::Weights::best));
+  auto run = directory.load(directory.available_weights().value_or(train::Weights::best));
   check_length(run, text);
   RunQuestion question;
   question.text = text;

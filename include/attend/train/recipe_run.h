@@ -18,7 +18,7 @@
 
 namespace attend::train {
 
-/// The weights of another run with which a run begins; see `RecipeRun::begin`.
+/// The weights of another run with which a run begins; see `RecipeRunOptions::init_from`.
 struct InitialWeights {
   std::filesystem::path directory;  ///< directory of the other run
   std::string run_id;               ///< identity of the other run, as in its data.json
@@ -51,7 +51,7 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              const TaskMaker& task_maker = make_task);
 
 /// Makes the task and the model of a recipe. The initial weights of the model are those of the run
-/// in `init_from`, as in `RecipeRun::begin`, or random if `init_from` is empty.
+/// in `RecipeRunOptions::init_from`, or random if `init_from` is empty.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              const std::filesystem::path& init_from,
                                              const TaskMaker& task_maker = make_task);
@@ -64,17 +64,18 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
 ///
 ///     auto recipe = fine_tuning_recipe(RunDirectory::open("runs/base").recipe(), "text");
 ///     recipe.text = {"other.txt"};
-///     auto run = RecipeRun::begin_or_resume("runs/tuned", recipe, {.init_from = "runs/base"});
+///     RecipeRun run("runs/tuned", recipe, {.init_from = "runs/base"});
 ATTEND_API Recipe fine_tuning_recipe(const Recipe& source, const std::string& task);
 
 /// Options of a `RecipeRun`.
 struct RecipeRunOptions {
+  RunMode mode = RunMode::begin_or_resume;  ///< what to do with the directory
   /// Directory of another run, whose best weights are the initial weights; empty for random
   /// weights. See `fine_tuning_recipe`. A task that reads a file uses the tokenizer of the other
   /// run. The weights of the head are random if the other run has another kind of model, no such
   /// head, or other classes. All other tensors of the two models must have the same names and
   /// shapes; the blocks of a `LanguageModel` and of a `SequenceClassifier` correspond. The initial
-  /// weights are saved in a checkpoint of step 0.
+  /// weights are saved in a checkpoint of step 0. Ignored by `RunMode::resume`.
   std::filesystem::path init_from = {};
   TaskMaker task_maker = make_task;  ///< makes the task
   /// The processes that train together, as in `TrainingRunOptions`. All of them read the data and,
@@ -84,32 +85,25 @@ struct RecipeRunOptions {
 
 /// A `TrainingRun` that trains the model of a recipe on its task.
 ///
-///     auto run = RecipeRun::begin("runs/sort", find_task("sort").defaults);
+///     RecipeRun run("runs/sort", find_task("sort").defaults);
 ///     run.finish(run.train());
 ///     auto model = RunDirectory::open("runs/sort").load().model;
 class ATTEND_API RecipeRun {
  public:
-  /// Creates the run directory. Throws InputError in the same cases as `make_training_setup` and
-  /// `RunDirectory::create`. With `RecipeRunOptions::init_from`, also throws InputError if the
-  /// tokenizers or the models of the two runs do not fit, and in the same cases as
-  /// `RunDirectory::load`.
-  static RecipeRun begin(const std::filesystem::path& directory, const Recipe& recipe,
-                         bool overwrite = false, const RecipeRunOptions& options = {});
-  /// Continues a run from its latest checkpoint; see `TrainingRun::resume`. Ignores
-  /// `RecipeRunOptions::init_from`.
-  static RecipeRun resume(const std::filesystem::path& directory, const Recipe& recipe,
-                          const RecipeRunOptions& options = {});
-  /// Begins a run in `directory`, or resumes the existing run; see `TrainingRun::begin_or_resume`.
-  /// Throws InputError if the existing run began with other weights than those of
-  /// `RecipeRunOptions::init_from`.
-  static RecipeRun begin_or_resume(const std::filesystem::path& directory, const Recipe& recipe,
-                                   const RecipeRunOptions& options = {});
+  /// Makes the task and the model, and opens the run directory, as `options.mode` says; see
+  /// `TrainingRun::TrainingRun`. With `RunMode::begin_or_resume`, a run that began with the weights
+  /// of `RecipeRunOptions::init_from`, but was killed before it saved them, begins again. Throws
+  /// InputError in the same cases as `make_training_setup` and the constructor of `TrainingRun`.
+  /// Also throws InputError if a resumed run began with other weights than those of
+  /// `RecipeRunOptions::init_from` (only with `RunMode::begin_or_resume`), if its data or values
+  /// differ, and, for a new run with `init_from`, if the tokenizers or the models of the two runs
+  /// do not fit, and in the same cases as `RunDirectory::load`.
+  RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
+            const RecipeRunOptions& options = {});
 
   /// Trains; see `TrainingRun::train`. Also writes `samples.jsonl` and the folder `embeddings` with
   /// the outputs and the token embeddings of the model at each evaluation.
-  TrainResult train(const std::vector<Observer*>& observers = {},
-                    const std::function<bool()>& stop_requested = {},
-                    const std::function<bool()>& stop_evaluation = {});
+  TrainResult train(const TrainerHooks& hooks = {});
   /// Does the same as `TrainingRun::finish`, and also writes the token embeddings.
   TrainResult finish(const TrainResult& result, const std::function<void()>& write_results = {},
                      const BatchCallback& on_batch = {});
@@ -120,8 +114,8 @@ class ATTEND_API RecipeRun {
   torch::Device device() const { return run_.device(); }
   /// See `TrainingRun::is_resumed`.
   bool is_resumed() const { return run_.is_resumed(); }
-  /// See `TrainingRun::resumed_state`.
-  const TrainerState& resumed_state() const { return run_.resumed_state(); }
+  /// See `TrainingRun::state`.
+  const TrainerState& state() const { return run_.state(); }
   /// See `TrainingRun::damaged`.
   const std::vector<std::string>& damaged() const { return run_.damaged(); }
   /// See `TrainingRun::is_finished`.
@@ -137,13 +131,12 @@ class ATTEND_API RecipeRun {
   Model& model() { return model_; }
 
  private:
-  RecipeRun(const Recipe& recipe, const TrainingSetup& setup, TrainingRun run);
-
-  /// Opens an existing run, finished or not.
-  static RecipeRun open(const std::filesystem::path& directory, const Recipe& recipe,
-                        const RecipeRunOptions& options);
+  struct Start;
+  RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
+            const std::shared_ptr<Processes>& processes, const Start& start);
 
   Recipe recipe_;
+  std::shared_ptr<Processes> processes_;
   std::shared_ptr<const Task> task_;
   Model model_;
   std::optional<InitialWeights> initial_weights_;

@@ -23,7 +23,6 @@ namespace attend::train {
 
 class OverwriteGuard;
 class RunLock;
-struct RunContent;
 
 /// Names of the files and folders in a run directory, except the lock file, the files of the
 /// tokenizer (`Tokenizer::files`) and the files of the embedding projector (`EmbeddingFiles`).
@@ -49,6 +48,58 @@ struct RunFiles {
   static constexpr const char* replaced =
       "replaced";  ///< folder: the run that the new run overwrites;
                    ///< deleted when the new run is finished
+};
+
+/// Record of when, by which program and on which machine a run was created. Contains no host name
+/// and no user name, since runs are published.
+struct Provenance {
+  std::string created;               ///< time in UTC, as in ISO 8601: 2026-01-31T12:00:00Z
+  std::string version;               ///< version of this library
+  std::vector<std::string> command;  ///< file name of the program, and its arguments; empty if the
+                                     ///< system has no /proc/self/cmdline
+  std::string os;                    ///< name and release of the kernel, and the architecture
+  std::string cpu;                   ///< model of the CPU; empty if unknown
+  int64_t num_cpus = 0;              ///< number of logical CPUs that the process may use
+};
+
+/// Identity and origin of a run, and the values that must be the same when it is resumed; saved as
+/// data.json. `RunDirectory::create` sets the fields `run_id`, `provenance` and `files`.
+struct RunRecord {
+  std::string run_id = {};     ///< 128 random bits as 32 hex digits; also in all files with weights
+  Provenance provenance = {};  ///< when and how the run was created
+  std::string data_checksum;   ///< `Task::data_checksum`
+  std::vector<std::string> classes;          ///< class names of a classifier
+  std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
+  std::map<std::string, std::string> files = {};  ///< CRC-32C of recipe.toml and of the tokenizer's
+                                                  ///< files, by name
+  std::string init_from = {};    ///< `run_id` of the run whose weights were the initial weights;
+                                 ///< empty if the initial weights were random
+  std::string recipe_name = {};  ///< `Recipe::name`
+  std::string next_recipe = {};  ///< CRC-32C of the text that replaces recipe.toml; empty except
+                                 ///< while `RunDirectory::save_recipe` writes the file
+};
+
+/// Content of a run directory before training.
+struct RunContent {
+  std::string recipe;                             ///< text of recipe.toml
+  RunRecord record;                               ///< content of data.json
+  std::map<std::string, std::string> files = {};  ///< contents of further files, by name
+};
+
+/// Results of a finished run; saved as summary.json.
+struct RunSummary {
+  std::string run_id = {};                  ///< `RunRecord::run_id`
+  std::string task = {};                    ///< name of the task; empty for a custom module
+  int64_t parameters = 0;                   ///< number of parameters of the module
+  int64_t steps = 0;                        ///< steps done
+  int64_t best_step = 0;                    ///< step of the best weights
+  int64_t threads = 0;                      ///< number of CPU threads
+  double seconds = 0.0;                     ///< of training and evaluations
+  double tokens_per_second = 0.0;           ///< evaluations excluded
+  double train_loss = 0.0;                  ///< of the last step; may be NaN
+  double val_loss = 0.0;                    ///< of the best weights
+  std::optional<double> val_accuracy = {};  ///< of the best weights; empty if there is none
+  int64_t skipped_steps = 0;                ///< steps with a non-finite loss or gradient
 };
 
 /// Selects the weights of a run.
@@ -81,7 +132,7 @@ class ATTEND_API RunDirectory {
  public:
   /// Opens an existing run for reading. If a process was killed in `create`, first moves the files
   /// back that it has moved to the folder `replaced`. Throws InputError if `path` has no
-  /// recipe.toml.
+  /// recipe.toml, or if data.json is missing or damaged.
   static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to the
   /// directory, or if the directory is not empty. With `overwrite`, the directory may contain a
@@ -119,25 +170,33 @@ class ATTEND_API RunDirectory {
   const std::filesystem::path& path() const { return path_; }
   /// The path of a file in the directory, for example `file(RunFiles::metrics)`.
   std::filesystem::path file(const char* name) const { return path_ / name; }
+  /// The content of data.json, read when the run was opened.
+  const RunRecord& record() const { return record_; }
 
   /// Reads the recipe. Throws InputError if recipe.toml was changed, is damaged or belongs to
   /// another run, or if the run trains a custom module.
   Recipe recipe() const;
   /// True if the run trains a custom module (`TrainingRun`). Such a run has no `Recipe`.
   bool is_custom() const;
+  /// Throws InputError with the name of the file if recipe.toml or a file of the tokenizer was
+  /// changed, is damaged or belongs to another run.
+  void check_files() const;
   /// Reads the configuration of a run that trains a custom module. Throws InputError if recipe.toml
   /// was changed, is damaged or belongs to another run.
   CustomConfig custom_config() const;
   /// Replaces the text of recipe.toml by `toml`, for example when a run is resumed with other
   /// training values, and its checksum in data.json. If the process is killed, the run has one of
   /// the two texts. Throws InputError if recipe.toml was changed otherwise.
-  void save_recipe(const std::string& toml) const;
+  void save_recipe(const std::string& toml);
 
-  /// Returns the checkpoints of the run. Throws InputError if data.json is damaged.
+  /// Returns the checkpoints of the run.
   CheckpointStore checkpoints() const;
   /// Loads the newest checkpoint that is not damaged; std::nullopt if there are no checkpoints.
   /// Throws InputError if all are damaged, or if a checkpoint belongs to another run.
   std::optional<LoadedCheckpoint> latest_checkpoint() const;
+  /// Returns which weights can be loaded: the best weights if they have been saved, else the last
+  /// weights; std::nullopt if no weights have been saved.
+  std::optional<Weights> available_weights() const;
   /// Returns the run's weights by name, on the CPU. Throws InputError if no weights have been saved
   /// yet, or if model.safetensors (`Weights::best`) or the newest checkpoint (`Weights::last`) is
   /// damaged or belongs to another run.
@@ -158,22 +217,25 @@ class ATTEND_API RunDirectory {
   /// `check_in_place` before it saves, and also locks the directory.
   std::unique_ptr<CheckpointSink> checkpoint_sink() const;
 
-  /// Returns the number of CPU threads that a finished run was trained with; 0 if unknown. Throws
-  /// InputError if summary.json is damaged or belongs to another run.
-  int64_t num_threads() const;
+  /// Reads summary.json, which stays while a finished run is trained further; std::nullopt if the
+  /// run was never finished. Throws InputError if the file is damaged or belongs to another run.
+  std::optional<RunSummary> summary() const;
   /// True if the run has reached `config.max_steps` or has run out of patience, and summary.json
   /// was written at this step. A run that has no best weights at `config.max_steps` needs no
-  /// summary.json. `state`: of the latest checkpoint. Throws InputError as `num_threads` does.
+  /// summary.json. `state`: of the latest checkpoint. Throws InputError as `summary` does.
   bool is_finished(const TrainerState& state, const TrainingConfig& config) const;
   /// Writes summary.json and deletes the overwritten run in the folder `replaced`, if there is one.
-  /// `task` is the name of the task, empty for a custom module.
-  void finish(const std::string& task, ConstModuleRef module, const TrainResult& result) const;
+  void finish(ConstModuleRef module, const TrainResult& result) const;
 
  private:
   /// `lock` is null for a run that is only read.
   RunDirectory(std::filesystem::path path, std::shared_ptr<RunLock> lock);
 
+  /// Throws InputError if recipe.toml differs from its checksum in data.json.
+  void check_recipe_file() const;
+
   std::filesystem::path path_;
+  RunRecord record_;
   std::shared_ptr<RunLock> lock_;
   std::unique_ptr<OverwriteGuard> overwrite_guard_;  // after `lock_`: destroyed before it
 };

@@ -13,7 +13,7 @@
 bool trains() {
   auto recipe = attend::train::find_task("sort").defaults;
   recipe.training.max_steps = 2;
-  auto run = attend::train::RecipeRun::begin("runs/sort", recipe, /*overwrite=*/true);
+  attend::train::RecipeRun run("runs/sort", recipe, {.mode = attend::train::RunMode::overwrite});
   const auto result = run.train();
   run.finish(result);
   return result.state.best->loss > 0.0;
