@@ -327,9 +327,8 @@ void write_page(const std::vector<Compared>& runs, bool same_data,
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const auto& run = runs[i].overview;
     check_output_file("--html", arguments.html, run.directory, arguments.overwrite);
-    const auto name = fs::absolute(run.directory / "").lexically_normal().parent_path().filename();
-    comparison.runs.push_back({fmt::format("{} {}", kMarks[i], shortened(name.string(), kMaxLabel)),
-                               run.directory, run.state});
+    const auto name = shortened(name_of_run(run.directory), kMaxLabel);
+    comparison.runs.push_back({fmt::format("{} {}", kMarks[i], name), run.directory, run.state});
   }
   replace_file(arguments.html, comparison_page(comparison));
   fmt::print("{}: {}\n", printable(arguments.html),

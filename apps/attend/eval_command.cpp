@@ -9,6 +9,7 @@
 #include "number_option.h"
 #include "overrides.h"
 #include "run_option.h"
+#include "run_overview.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -16,7 +17,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <memory>
 #include <tuple>
 
@@ -87,13 +87,6 @@ int64_t count_truncated(const std::vector<train::Batch>& batches) {
 /// Perplexity is defined for models that predict tokens.
 bool has_perplexity(const train::Model& model) {
   return !std::holds_alternative<SequenceClassifier>(model);
-}
-
-/// Returns the name of the run directory, also for paths such as "." and "runs/first/".
-std::string name_of_run(const std::string& directory) {
-  auto name = std::filesystem::weakly_canonical(directory);
-  if (!name.has_filename()) name = name.parent_path();
-  return name.filename().string();
 }
 
 void add_class_metrics(const train::Evaluation& result, const std::vector<std::string>& classes,

@@ -132,6 +132,10 @@ std::optional<train::RunSummary> summary_of(const train::RunDirectory& run) {
   return run.is_finished(*state, config) ? summary : std::nullopt;
 }
 
+std::string name_of_run(const fs::path& directory) {
+  return fs::absolute(directory / "").lexically_normal().parent_path().filename().string();
+}
+
 std::vector<fs::path> find_runs(const fs::path& directory) {
   std::vector<fs::path> runs;
   add_runs(directory, runs);

@@ -50,6 +50,9 @@ struct RunOverview {
 /// runs to which symbolic links point.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& directory);
 
+/// Returns the name of a run directory, also for paths such as "." and "runs/first/".
+std::string name_of_run(const std::filesystem::path& directory);
+
 /// Reads the files of a run, but no weights. `parent`: the directory in which the
 /// run was found. Does not throw for a damaged run.
 RunOverview read_overview(const std::filesystem::path& directory,

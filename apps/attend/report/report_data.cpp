@@ -78,13 +78,11 @@ class Collector {
     const auto recipe = read_bytes(run_.file(train::RunFiles::recipe));
     if (recipe.size() > kMaxRecipeText)
       notes_.push_back(fmt::format("The recipe is cut after {} bytes.", kMaxRecipeText));
-    ordered_json json{
-        {"name",
-         fs::absolute(directory_ / "").lexically_normal().parent_path().filename().string()},
-        {"id", run_.record().run_id},
-        {"task", run_.is_custom() ? "" : run_.recipe().task},
-        {"recipe", run_.record().recipe_name},
-        {"state", is_finished() ? "finished" : "unfinished"}};
+    ordered_json json{{"name", name_of_run(directory_)},
+                      {"id", run_.record().run_id},
+                      {"task", run_.is_custom() ? "" : run_.recipe().task},
+                      {"recipe", run_.record().recipe_name},
+                      {"state", is_finished() ? "finished" : "unfinished"}};
     json.update(train::to_object(provenance));
     if (summary_) {
       json.update({{"seconds", summary_->seconds},
