@@ -1,6 +1,6 @@
-#include "choice.h"
 #include "commands.h"
 #include "completion.h"
+#include "options.h"
 
 #include <fmt/format.h>
 

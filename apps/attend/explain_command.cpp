@@ -9,11 +9,9 @@
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
-#include "no_effect.h"
-#include "number_option.h"
 #include "number_text.h"
+#include "options.h"
 #include "output_file.h"
-#include "pager.h"
 #include "terminal.h"
 
 #include <fmt/format.h>

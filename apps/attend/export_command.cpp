@@ -2,10 +2,9 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/model_export/export_plan.h"
-#include "choice.h"
 #include "commands.h"
-#include "export_format.h"
 #include "io/utf8.h"
+#include "options.h"
 #include "output_file.h"
 #include "run_option.h"
 #include "train/recipe_fields.h"
@@ -16,6 +15,28 @@
 
 #include <filesystem>
 #include <memory>
+
+namespace attend::app {
+
+/// File format of an exported model.
+enum class ExportFormat {
+  torchscript,  ///< code and weights; torch.jit.load
+  pt2,          ///< graph and weights; torch.export.load
+  onnx,         ///< ONNX graph and weights; onnxruntime
+  safetensors,  ///< weights only
+};
+
+}  // namespace attend::app
+
+namespace attend {
+
+template <>
+struct EnumNames<app::ExportFormat> {
+  static constexpr std::array<std::string_view, 4> names{"torchscript", "pt2", "onnx",
+                                                         "safetensors"};
+};
+
+}  // namespace attend
 
 namespace attend::app {
 namespace {

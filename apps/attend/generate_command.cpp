@@ -1,24 +1,24 @@
 #include "attend/input_error.h"
+#include "attend/io/text_stream.h"
 #include "attend/models/generation.h"
 #include "attend/models/prepare_for_inference.h"
 #include "attend/train/answer.h"
-#include "choice.h"
 #include "commands.h"
 #include "io/parse_json.h"
-#include "no_effect.h"
-#include "number_option.h"
+#include "options.h"
 #include "prompt.h"
 #include "run_option.h"
 #include "terminal.h"
-#include "token_stream.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 namespace attend::app {
 namespace {
@@ -33,6 +33,45 @@ struct GenerateArguments {
   int64_t samples = 1;
   bool no_echo = false;
   bool json = false;
+};
+
+/// Decodes tokens as they are generated, and prints their text. Text that may be the start of a
+/// stop text, and the bytes of an incomplete UTF-8 character, are buffered.
+class TokenStream {
+ public:
+  /// Decodes a sequence of tokens. When a token is appended to a sequence, the text of the longer
+  /// sequence must begin with the text of the shorter one.
+  using Decode = std::function<std::string(const std::vector<int64_t>&)>;
+  using Print = std::function<void(const std::string&)>;
+
+  /// `previous`: the token before the first added token, if any. `stops`: see `TextStream`.
+  TokenStream(Decode decode, std::optional<int64_t> previous, const std::vector<std::string>& stops,
+              Print print)
+      : decode_(std::move(decode)), previous_(previous), stream_(stops), print_(std::move(print)) {}
+
+  /// Adds a token; returns false once a stop text was found.
+  bool add(int64_t token) {
+    // Decodes the new token together with the previous token: otherwise, the text would lack the
+    // space between two words.
+    const auto text = previous_ ? decode_({*previous_, token}).substr(decode_({*previous_}).size())
+                                : decode_({token});
+    previous_ = token;
+    ++tokens_;
+    print_(stream_.add(text));
+    return !stopped_by();
+  }
+  /// Prints the buffered text.
+  void finish() { print_(stream_.finish()); }
+
+  int64_t tokens() const { return tokens_; }
+  const std::optional<std::string>& stopped_by() const { return stream_.stopped_by(); }
+
+ private:
+  Decode decode_;
+  std::optional<int64_t> previous_;
+  TextStream stream_;
+  Print print_;
+  int64_t tokens_ = 0;
 };
 
 /// Generates tokens with a LanguageModel or a Seq2Seq.

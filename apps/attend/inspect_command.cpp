@@ -8,8 +8,9 @@
 #include "inspect_run.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
-#include "number_option.h"
 #include "number_text.h"
+#include "options.h"
+#include "table_text.h"
 #include "tensor_table.h"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "commands.h"
 #include "error_message.h"
 #include "help_formatter.h"
-#include "interrupted.h"
+#include "stop_signal.h"
 #include "terminal.h"
 
 #include <CLI/App.hpp>

@@ -5,7 +5,7 @@
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
-#include "number_option.h"
+#include "options.h"
 #include "prompt.h"
 #include "run_option.h"
 #include "terminal.h"

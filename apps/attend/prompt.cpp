@@ -3,7 +3,7 @@
 #include "attend/input_error.h"
 #include "io/files.h"
 #include "io/utf8.h"
-#include "number_option.h"
+#include "options.h"
 #include "terminal.h"
 
 #include <iostream>

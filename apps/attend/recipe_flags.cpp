@@ -4,14 +4,10 @@
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/recipe_run.h"
 #include "attend/train/task.h"
-#include "choice.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
-#include "no_effect.h"
-#include "number_option.h"
-#include "parse_number.h"
-#include "recipe_folder.h"
-#include "recipe_paths.h"
+#include "options.h"
+#include "recipe_files.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "attend/train/run_directory.h"
 #include "commands.h"
 #include "io/utf8.h"
-#include "no_effect.h"
 #include "number_text.h"
+#include "options.h"
 #include "output_file.h"
 #include "report/write_report.h"
 

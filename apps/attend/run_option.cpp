@@ -3,8 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/train/device.h"
 #include "attend/train/run_directory.h"
-#include "choice.h"
-#include "number_option.h"
+#include "options.h"
 #include "train/run_files.h"
 
 #include <fmt/format.h>

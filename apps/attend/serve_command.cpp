@@ -1,11 +1,10 @@
 #include "attend/train/device.h"
 #include "attend/train/run_directory.h"
 #include "commands.h"
-#include "inspect_report.h"
-#include "interrupted.h"
 #include "serve/page_server.h"
 #include "serve/server_option.h"
 #include "stop_signal.h"
+#include "table_text.h"
 
 #include <fmt/format.h>
 

@@ -56,4 +56,8 @@ std::string shorten_middle(const std::string& text, std::size_t width) {
                      fmt::join(characters.end() - end, characters.end(), ""));
 }
 
+std::string report_line(const std::string& label, const std::string& text) {
+  return fmt::format("{:<10}  {}\n", label, text);
+}
+
 }  // namespace attend::app

@@ -35,4 +35,7 @@ std::size_t longest_line(const std::string& text);
 ///     shorten_middle("sweep/lr=0.001", 11) == "swee....001"
 std::string shorten_middle(const std::string& text, std::size_t width);
 
+/// Formats a line with a label column: "task        senses\n".
+std::string report_line(const std::string& label, const std::string& text);
+
 }  // namespace attend::app

@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <charconv>
@@ -27,6 +28,21 @@ std::string_view environment(const char* name) {
 bool is_terminal(int stream) {
   const auto terminal = environment("TERM");
   return ::isatty(stream) == 1 && !terminal.empty() && terminal != "dumb";
+}
+
+constexpr const char* kDefaultPager = "command -v less > /dev/null || exit 127; exec less";
+
+/// Returns false if the pager cannot be started or fails.
+bool pipe_to(const char* pager, const std::string& text) {
+  ignore_write_signals();  // the pager may end before it has read the text
+  auto* pipe = ::popen(pager, "w");
+  if (pipe == nullptr) return false;
+  // Ctrl-C is a key of the pager. It must not end this process, which the shell waits for.
+  const auto interrupt = std::signal(SIGINT, SIG_IGN);
+  std::fwrite(text.data(), 1, text.size(), pipe);
+  const int status = ::pclose(pipe);
+  std::signal(SIGINT, interrupt);
+  return !WIFEXITED(status) || WEXITSTATUS(status) == 0;
 }
 
 }  // namespace
@@ -110,6 +126,13 @@ bool locale_is_utf8() {
   const bool utf8 = std::string_view(::nl_langinfo_l(CODESET, locale)) == "UTF-8";
   ::freelocale(locale);
   return utf8;
+}
+
+void show_in_pager(const std::string& text) {
+  ::setenv("LESS", R"(FRXPsspace\: forward, b\: back, q\: quit)", /*replace=*/0);
+  const char* pager = std::getenv("PAGER");
+  if (pager == nullptr) pager = kDefaultPager;
+  if (*pager == '\0' || !pipe_to(pager, text)) print_now(text);
 }
 
 }  // namespace attend::app

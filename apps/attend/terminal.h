@@ -64,4 +64,10 @@ bool output_has_256_colors();
 /// Returns true if the character encoding of the locale (LC_ALL, LC_CTYPE or LANG) is UTF-8.
 bool locale_is_utf8();
 
+/// Shows a text on the terminal with the program in the environment variable PAGER, by default
+/// less. Sets the variable LESS if it is unset, so that less shows colors and its keys, and ends at
+/// once if the text fits on the screen. Prints the text to standard output if PAGER is empty, or if
+/// there is no such program.
+void show_in_pager(const std::string& text);
+
 }  // namespace attend::app

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "parse_number.h"
+#include "options.h"
 #include "serve/page_server.h"
 
 #include <CLI/App.hpp>

@@ -1,4 +1,7 @@
+// Recipe files, and the files that a recipe names.
 #pragma once
+
+#include "attend/train/recipe.h"
 
 #include <filesystem>
 #include <string>
@@ -20,5 +23,14 @@ std::vector<std::string> names_of_shipped_recipes();
 /// recipe. If no shipped recipe has this name, throws InputError. The message then suggests the
 /// most similar name, unless all names are very different.
 std::filesystem::path find_recipe(const std::string& name_or_path);
+
+/// Replaces each pattern with wildcards of the shell among the paths of a recipe, such as
+/// "data/*.txt", by the matching files in the order of their names. Keeps a path that exists, and a
+/// pattern that no file matches. Throws InputError for a directory, and for a file that is found
+/// twice.
+void expand_patterns(train::Recipe& recipe);
+
+/// Makes the paths of a recipe absolute, so that the run can be resumed in another directory.
+void make_paths_absolute(train::Recipe& recipe);
 
 }  // namespace attend::app
