@@ -3,7 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/train/example_batches.h"
 #include "nn/check_eval.h"
-#include "train/model_answer.h"
+#include "train/samples.h"
 
 #include <fmt/format.h>
 
@@ -31,27 +31,27 @@ torch::Tensor class_logits(SequenceClassifier& model, const std::vector<int64_t>
 struct Answer {
   const Tokenizer& tokenizer;
   const std::vector<std::string>& classes;
-  const std::vector<int64_t>& prompt;
-  const std::string& expected;
+  const Example& example;
+  const std::vector<int64_t>& prompt;  ///< tokens of the prompt
 
-  ModelAnswer operator()(LanguageModel& model) const {
+  Sample operator()(LanguageModel& model) const {
     auto options = kGreedy;
-    options.max_new_tokens = static_cast<int64_t>(tokenizer.encode(expected).size());
-    return decoded(generate(model, prompt, options).tokens);
+    options.max_new_tokens = static_cast<int64_t>(tokenizer.encode(example.answer).size());
+    return sample(generate(model, prompt, options).tokens);
   }
-  ModelAnswer operator()(SequenceClassifier& model) const {
+  Sample operator()(SequenceClassifier& model) const {
     check_eval("answer", *model);
     // For data.truncate = left, the caller passes a truncated prompt.
     const auto predicted = class_logits(model, prompt, TruncationSide::right).argmax();
-    return {classes.at(static_cast<std::size_t>(predicted.item<int64_t>())), prompt, {}};
+    const auto& name = classes.at(static_cast<std::size_t>(predicted.item<int64_t>()));
+    return {example.prompt, name, example.answer, prompt, {}};
   }
-  ModelAnswer operator()(Seq2Seq& model) const {
-    return decoded(generate(model, prompt, answer_tokens(tokenizer), kGreedy).tokens);
+  Sample operator()(Seq2Seq& model) const {
+    return sample(generate(model, prompt, answer_tokens(tokenizer), kGreedy).tokens);
   }
 
-  ModelAnswer decoded(std::vector<int64_t> tokens) const {
-    auto text = tokenizer.decode(tokens);
-    return {std::move(text), prompt, std::move(tokens)};
+  Sample sample(std::vector<int64_t> tokens) const {
+    return {example.prompt, tokenizer.decode(tokens), example.answer, prompt, std::move(tokens)};
   }
 };
 
@@ -71,13 +71,13 @@ torch::Tensor class_probabilities(SequenceClassifier& model, const Tokenizer& to
 
 std::string answer(Model& model, const Tokenizer& tokenizer,
                    const std::vector<std::string>& classes, const Example& example) {
-  return model_answer(model, tokenizer, classes, example).text;
+  return answer_sample(model, tokenizer, classes, example).output;
 }
 
-ModelAnswer model_answer(Model& model, const Tokenizer& tokenizer,
-                         const std::vector<std::string>& classes, const Example& example) {
-  const auto encoded = encode(tokenizer, example.prompt);
-  return std::visit(Answer{tokenizer, classes, encoded, example.answer}, model);
+Sample answer_sample(Model& model, const Tokenizer& tokenizer,
+                     const std::vector<std::string>& classes, const Example& example) {
+  const auto prompt = encode(tokenizer, example.prompt);
+  return std::visit(Answer{tokenizer, classes, example, prompt}, model);
 }
 
 }  // namespace attend::train

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/io/tokenizer.h"
 #include "attend/train/model.h"
 #include "attend/train/task.h"
 
@@ -10,7 +11,7 @@
 
 namespace attend::train {
 
-/// The output of a model for an example of `Task::samples`.
+/// The output of a model for an example.
 struct Sample {
   std::string input;     ///< prompt of the example
   std::string output;    ///< answer of the model; for an example without answer, the continuation
@@ -25,6 +26,10 @@ struct SampleOptions {
   int64_t max_new_tokens = 200;  ///< length of a continuation
   int64_t seed = 0;              ///< seed of a continuation, which is sampled with temperature 0.8
 };
+
+/// Returns the model's answer to the prompt of an example; see `answer`.
+ATTEND_API Sample answer_sample(Model& model, const Tokenizer& tokenizer,
+                                const std::vector<std::string>& classes, const Example& example);
 
 /// Returns what the model answers to the examples of `Task::samples`; see `answer`. The texts of a
 /// byte tokenizer may be invalid UTF-8. Throws c10::ValueError if the model is in training mode,
