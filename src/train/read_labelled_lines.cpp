@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <map>
 #include <optional>
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -197,32 +197,23 @@ class Collector {
       throw InputError(fmt::format("the {} is empty", name));
     }
     check_utf8(row[columns_.label], "the label");  // labels become names of classes in JSON
-    texts_.push_back(row[columns_.text]);
-    labels_.push_back(row[columns_.label]);
-    line_numbers_.push_back(line);
+    lines_.texts.push_back(row[columns_.text]);
+    lines_.labels.push_back(row[columns_.label]);
+    lines_.line_numbers.push_back(line);
   }
 
   LabelledLines finish(const fs::path& path) && {
-    std::map<std::string, int64_t> classes;
-    for (const auto& label : labels_) classes.emplace(label, 0);
-    if (labels_.empty()) {
+    if (lines_.texts.empty()) {
       throw InputError(
           fmt::format("{}: expected rows after the column names, found none", path.string()));
     }
-    LabelledLines lines{std::move(texts_), {}, {}, std::move(line_numbers_)};
-    for (auto& [label, number] : classes) {
-      number = static_cast<int64_t>(lines.classes.size());
-      lines.classes.push_back(label);
-    }
-    for (const auto& label : labels_) lines.labels.push_back(classes.at(label));
-    return lines;
+    return std::move(lines_);
   }
 
  private:
   LabelledColumns names_;
   Columns columns_{};
-  std::vector<std::string> texts_, labels_;
-  std::vector<int64_t> line_numbers_;
+  LabelledLines lines_;
 };
 
 }  // namespace

@@ -29,15 +29,14 @@ TEST_F(LabelledLinesTest, ReadsTextsAndLabels) {
     if (name == std::string("table.tsv")) std::replace(content.begin(), content.end(), ',', '\t');
     const auto lines = read(name, content);
     EXPECT_THAT(lines.texts, ElementsAre("good one", "so bad", "fine"));
-    EXPECT_THAT(lines.labels, ElementsAre(1, 0, 1));
-    EXPECT_THAT(lines.classes, ElementsAre("neg", "pos"));
+    EXPECT_THAT(lines.labels, ElementsAre("pos", "neg", "pos"));
   }
 }
 
 TEST_F(LabelledLinesTest, AcceptsColumnsInAnyOrder) {
   const auto lines = read("table.csv", "id,label,source,text\n1,b,x,one\n2,a,,two\n");
   EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
-  EXPECT_THAT(lines.labels, ElementsAre(1, 0));
+  EXPECT_THAT(lines.labels, ElementsAre("b", "a"));
 }
 
 TEST_F(LabelledLinesTest, ReadsTheNamedColumns) {
@@ -45,7 +44,7 @@ TEST_F(LabelledLinesTest, ReadsTheNamedColumns) {
   const auto lines =
       read_labelled_lines(directory_ / "table.csv", {.text = "review", .label = "stars"});
   EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
-  EXPECT_THAT(lines.classes, ElementsAre("1", "5"));
+  EXPECT_THAT(lines.labels, ElementsAre("5", "1"));
 }
 
 TEST_F(LabelledLinesTest, CaseOfColumnNamesIsIgnoredUnlessOneMatchesExactly) {
@@ -73,7 +72,7 @@ TEST_F(LabelledLinesTest, CsvMayBeSeparatedBySemicolonsOrTabs) {
     replace_file(directory_ / "table.csv", content);
     const auto lines = read_labelled_lines(directory_ / "table.csv", {.text = "text, quoted"});
     EXPECT_THAT(lines.texts, ElementsAre("one, two", std::string("x") + delimiter + "y"));
-    EXPECT_THAT(lines.labels, ElementsAre(1, 0));
+    EXPECT_THAT(lines.labels, ElementsAre("b", "a"));
   }
 }
 
@@ -113,14 +112,13 @@ TEST_F(LabelledLinesTest, QuotedCsvFieldsMayContainAnything) {
 TEST_F(LabelledLinesTest, TsvQuotesAreLiteral) {
   const auto lines = read("table.tsv", "text\tlabel\n\"Well, \"she\" said\ta\n5\" disk\t\"b\"\n");
   EXPECT_THAT(lines.texts, ElementsAre("\"Well, \"she\" said", "5\" disk"));
-  EXPECT_THAT(lines.classes, ElementsAre("\"b\"", "a"));
+  EXPECT_THAT(lines.labels, ElementsAre("a", "\"b\""));
 }
 
 TEST_F(LabelledLinesTest, KeepsSpacesAroundFields) {
   EXPECT_THAT(read("table.csv", "text,label\n one ,a\ntwo, a\n").texts,
               ElementsAre(" one ", "two"));
-  EXPECT_THAT(read("table.tsv", "text\tlabel\n one \ta\ntwo\t a\n").classes,
-              ElementsAre(" a", "a"));
+  EXPECT_THAT(read("table.tsv", "text\tlabel\n one \ta\ntwo\t a\n").labels, ElementsAre("a", " a"));
 }
 
 TEST_F(LabelledLinesTest, AcceptsCrLfAndByteOrderMark) {
@@ -128,12 +126,12 @@ TEST_F(LabelledLinesTest, AcceptsCrLfAndByteOrderMark) {
                           "\xEF\xBB\xBF"
                           "text,label\r\none,a\r\n\r\n\"two\",b\r\n");
   EXPECT_THAT(lines.texts, ElementsAre("one", "two"));
-  EXPECT_THAT(lines.classes, ElementsAre("a", "b"));
+  EXPECT_THAT(lines.labels, ElementsAre("a", "b"));
 }
 
 TEST_F(LabelledLinesTest, LastLineNeedsNoLineBreak) {
   EXPECT_THAT(read("table.csv", "text,label\n\none,a\n\n\ntwo,b").texts, ElementsAre("one", "two"));
-  EXPECT_THAT(read("table.csv", "text,label\none,a\ntwo,\"b\"").classes, ElementsAre("a", "b"));
+  EXPECT_THAT(read("table.csv", "text,label\none,a\ntwo,\"b\"").labels, ElementsAre("a", "b"));
 }
 
 }  // namespace

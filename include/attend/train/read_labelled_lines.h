@@ -14,8 +14,7 @@ namespace attend::train {
 /// Texts with class labels.
 struct LabelledLines {
   std::vector<std::string> texts;     ///< one per row
-  std::vector<int64_t> labels;        ///< class of each text, as an index into `classes`
-  std::vector<std::string> classes;   ///< distinct labels, sorted
+  std::vector<std::string> labels;    ///< name of the class of each text
   std::vector<int64_t> line_numbers;  ///< number of the first line of each row, counted from 1
 };
 
@@ -41,7 +40,7 @@ struct LabelledColumns {
 /// has more than `max_bytes` bytes.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
-///     lines.classes[lines.labels[0]] == "positive";
+///     lines.labels[0] == "positive";
 ATTEND_API LabelledLines
 read_labelled_lines(const std::filesystem::path& path, const LabelledColumns& columns = {},
                     int64_t max_bytes = std::numeric_limits<int64_t>::max(),

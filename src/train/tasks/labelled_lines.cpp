@@ -47,12 +47,11 @@ struct Table {
 Table read_tables(const std::vector<std::string>& paths, const DataConfig& data) {
   Table table{paths, {}, {}};
   for (std::size_t path = 0; path < paths.size(); ++path) {
-    const auto lines =
+    auto lines =
         read_labelled_lines(paths[path], {.text = data.text_column, .label = data.label_column},
                             data.max_text_bytes, text_encoding(data.tokenizer));
     for (std::size_t i = 0; i < lines.texts.size(); ++i) {
-      const auto label = static_cast<std::size_t>(lines.labels[i]);
-      table.examples.push_back({lines.texts[i], lines.classes[label]});
+      table.examples.push_back({std::move(lines.texts[i]), std::move(lines.labels[i])});
       table.places.emplace_back(path, lines.line_numbers[i]);
     }
   }
