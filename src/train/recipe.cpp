@@ -11,17 +11,16 @@ namespace {
 struct CheckRange {
   const RecipeField& field;
 
-  void operator()(std::monostate) const {}
-  void operator()(const std::vector<int64_t>* values) const {
-    for (const auto& value : *values) (*this)(&value);
+  void operator()(const std::vector<int64_t>& values) const {
+    for (const auto value : values) (*this)(value);
   }
   template <typename T>
-  void operator()(const T* value) const {
+  void operator()(const T& value) const {
     if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-      const auto number = static_cast<double>(*value);
+      const auto number = static_cast<double>(value);
       if (!(number >= field.min && number <= field.max)) {  // true for NaN
         throw InputError(fmt::format("{} is {}, expected a value between {} and {}", field.key,
-                                     *value, field.min, field.max));
+                                     value, field.min, field.max));
       }
     }
   }
@@ -50,8 +49,8 @@ int64_t Recipe::max_seq_len() const {
 }
 
 void check_recipe(const Recipe& recipe) {
-  Recipe values = recipe;  // a copy, since `RecipeField::ref` requires a mutable recipe
-  for (const auto& field : recipe_fields()) std::visit(CheckRange{field}, field.ref(values));
+  for (const auto& field : recipe_fields())
+    std::visit(CheckRange{field}, field_value(field, recipe));
   try {
     encoder_options(recipe.stack(), /*causal=*/true);
   } catch (const c10::ValueError& error) {

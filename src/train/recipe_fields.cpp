@@ -345,8 +345,7 @@ const std::vector<RecipeField>& recipe_fields() {
 }
 
 bool RecipeField::is_paths() const {
-  Recipe recipe;
-  return std::holds_alternative<std::vector<std::string>*>(ref(recipe));
+  return std::holds_alternative<std::vector<std::string>>(field_value(*this, Recipe{}));
 }
 
 std::vector<std::vector<std::string>*> paths_of(Recipe& recipe) {
@@ -359,7 +358,6 @@ std::vector<std::vector<std::string>*> paths_of(Recipe& recipe) {
 }
 
 FieldValue field_value(const RecipeField& field, const Recipe& recipe) {
-  Recipe values = recipe;  // a copy, since `RecipeField::ref` requires a mutable recipe
   return std::visit(
       [&](auto value) -> FieldValue {
         using T = std::remove_pointer_t<decltype(value)>;
@@ -373,7 +371,7 @@ FieldValue field_value(const RecipeField& field, const Recipe& recipe) {
         else
           return *value;
       },
-      field.ref(values));
+      field.ref(const_cast<Recipe&>(recipe)));  // is only read
 }
 
 std::string paths_text(const std::vector<std::string>& paths) {

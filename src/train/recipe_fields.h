@@ -32,7 +32,7 @@ struct ATTEND_API RecipeField {
   const char* help;          ///< description, without unit and default
   double min;                ///< minimum of a number
   double max;                ///< maximum of a number
-  FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value
+  FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value; changes nothing
   const char* zero = "";     ///< name of the number 0, such as auto; empty if there is none
 
   /// True if the value is a list of paths of files.
