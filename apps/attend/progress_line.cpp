@@ -35,12 +35,12 @@ void ProgressLine::on_progress(const train::Progress& progress) {
   if (terminal_) {
     draw();
   } else if (progress.seconds - printed_at_ >= kSecondsBetweenLines) {
-    print_line(step_text(progress, max_steps_));
+    print_line(step_line(progress, max_steps_));
   }
 }
 
 void ProgressLine::on_evaluation(int64_t step, const train::Evaluation& evaluation) {
-  auto text = evaluation_text(step, evaluation, last_, max_steps_);
+  auto text = evaluation_line(step, evaluation, last_, max_steps_);
   if (evaluation.loss < best_loss_) {
     best_loss_ = evaluation.loss;
     text += " | " + colored("best", kGreen, colors_);

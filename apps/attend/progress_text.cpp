@@ -103,11 +103,11 @@ std::string progress_bar(const train::Progress& progress, int64_t max_steps, int
   return (percent + bar(fraction, room) + rest).substr(0, columns);
 }
 
-std::string step_text(const train::Progress& progress, int64_t max_steps) {
+std::string step_line(const train::Progress& progress, int64_t max_steps) {
   return "step" + joined(fields_of(progress, max_steps));
 }
 
-std::string evaluation_text(int64_t step, const train::Evaluation& evaluation,
+std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
                             const train::Progress& progress, int64_t max_steps) {
   // There is no progress before an evaluation that is repeated when a run resumes.
   const bool has_progress = progress.step > 0;

@@ -20,12 +20,12 @@ std::string progress_bar(const train::Progress& progress, int64_t max_steps, int
 /// Formats a log line for a training step:
 ///
 ///     step 168/400 | train loss 2.3450 | lr 3.00e-04 | 51.2k tok/s | eta 1:12
-std::string step_text(const train::Progress& progress, int64_t max_steps);
+std::string step_line(const train::Progress& progress, int64_t max_steps);
 
 /// Formats a log line for an evaluation at `step`:
 ///
 ///     step 168/400 | train loss 2.3450 | val loss 2.2510 | acc 97.3% | 51.2k tok/s | eta 1:12
-std::string evaluation_text(int64_t step, const train::Evaluation& evaluation,
+std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
                             const train::Progress& progress, int64_t max_steps);
 
 }  // namespace attend::app

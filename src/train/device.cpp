@@ -14,7 +14,7 @@ namespace attend::train {
 namespace {
 
 /// Returns the CPU or CUDA device named `name`; std::nullopt if the name is not valid.
-std::optional<torch::Device> device_of(const std::string& name) {
+std::optional<torch::Device> parse_device(const std::string& name) {
   if (name != "cpu" && name != "cuda" && !name.starts_with("cuda:")) return std::nullopt;
   try {
     return torch::Device(name);
@@ -28,7 +28,7 @@ std::optional<torch::Device> device_of(const std::string& name) {
 torch::Device resolve_device(const std::string& name) {
   const int64_t gpus = static_cast<int64_t>(torch::cuda::device_count());
   if (name == "auto") return gpus > 0 ? torch::kCUDA : torch::kCPU;
-  const auto device = device_of(name);
+  const auto device = parse_device(name);
   if (!device) {
     throw InputError(fmt::format("device: expected auto, cpu, cuda or cuda:N, found '{}'", name));
   }
