@@ -1,5 +1,5 @@
 #include "attend/input_error.h"
-#include "attend/io/tokenizers.h"
+#include "attend/io/tokenizer.h"
 #include "attend/io/vocabulary.h"
 #include "attend/train/read_labelled_lines.h"
 #include "io/files.h"
