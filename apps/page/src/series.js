@@ -24,7 +24,7 @@ export const CHARTS = [
   {
     id: "tokens_per_second",
     title: "Tokens per second",
-    series: [["training", "tokens_per_second", "tokens/s"]],
+    series: [["training", "tokens_per_second", "tok/s"]],
   },
 ];
 
