@@ -81,6 +81,8 @@ export function sentence() {
   const submit = async (event) => {
     event.preventDefault();
     button.disabled = true;
+    if (!result.hasChildNodes())
+      result.append(el("p", { class: "note" }, "The model reads the sentence …"));
     try {
       show(await ask(input.value));
     } catch (error) {

@@ -97,6 +97,11 @@ describe("the page of a run that is trained", { skip: ATTEND ? false : "no ATTEN
     const sum = weights.reduce((total, weight) => total + Number(weight), 0);
     assert.ok(Math.abs(sum - 1) < 0.05, weights.join(" "));
     assert.ok((await page.locator("#sentence .explanation, #sentence details").count()) > 5);
+    // The box for the sentence is as wide as the page, but not the tokens.
+    const widths = await page
+      .locator("#sentence .tokens label")
+      .evaluateAll((all) => all.map((each) => each.offsetWidth));
+    assert.ok(Math.max(...widths) < 120, widths.join(" "));
   });
 
   test("has no overflow and no violation that axe finds", async () => {
