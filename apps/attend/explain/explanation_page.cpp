@@ -50,11 +50,13 @@ std::string matrix_table(const LabelledMatrix& matrix, int decimals) {
   return html_table(caption, header, cells);
 }
 
-std::string content_of(const Explanation& explanation) {
-  std::string html = fmt::format("<p>{}</p>\n", escaped_html(explanation.title));
+/// Returns the steps as HTML. `title` is that of the page.
+std::string content_of(const Explanation& explanation, const std::string& title) {
+  std::string html;
   const auto paragraph = [&](const std::string& text) {
     if (!text.empty()) html += fmt::format("<p>{}</p>\n", escaped_html(text));
   };
+  if (explanation.title != title) paragraph(explanation.title);
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     const auto& step = explanation.steps[i];
     html += fmt::format("<h3>{}. {}</h3>\n", i + 1, escaped_html(step.title));
@@ -119,7 +121,7 @@ bool ExplanationPage::add(const Explanation& explanation) {
     }
   }
   bytes_ += bytes - before + json_text(json).size();
-  if (is_first) content_ = content_of(explanation);
+  if (is_first) content_ = content_of(explanation, title_);
   explanations_.push_back(std::move(json));
   return true;
 }

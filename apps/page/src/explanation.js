@@ -9,7 +9,7 @@ import { trace, useOf } from "./trace.js";
 /** Returns an element that shows an explanation: the object that `attend explain --json` prints.
  *  The token that is followed is chosen in the element. A cell of a matrix that is chosen shows how
  *  it is computed. `state` is that of an explanation that was shown before (`element.state`): the
- *  same steps are open, and the same token is chosen. */
+ *  same steps are open, and the same token is chosen. `state.title` is a title that is shown already. */
 export function explanation(data, state = {}) {
   const view = new ExplanationView(data, state);
   view.element.state = view.state;
@@ -25,7 +25,7 @@ export function explanations(data) {
   const place = el("div", {});
   let shown;
   const show = (index) => {
-    shown = explanation(all[index], shown?.state);
+    shown = explanation(all[index], shown?.state ?? { title: file.title });
     place.replaceChildren(shown);
   };
   show(0);
@@ -101,14 +101,14 @@ class ExplanationView {
     }
     const open = state.open ?? new Set([data.steps[0]?.title, "What if"]);
     const token = this.tokens.includes(state.token) ? state.token : data.token;
-    this.state = { open, token };
+    this.state = { open, token, title: state.title };
     this.chosen = null; // {matrix, row, column} that a reader has chosen
     this.past = []; // cells that led to it
     this.panels = this.steps.map((step, index) => this.panel(step, index));
     this.element = el(
       "div",
       { class: "explanation" },
-      el("p", { class: "subtitle" }, visible(data.title)),
+      state.title === data.title ? null : el("p", { class: "subtitle" }, visible(data.title)),
       this.tokens.length > 1 ? this.tokenChooser() : null,
       el(
         "div",

@@ -228,3 +228,12 @@ test("numbers that the file does not contain are reported", async () => {
   assert.match(await stepOf(page, "Feed-forward").locator(".worked .note").textContent(), /W_F/);
   assert.deepEqual(page.problems, []);
 });
+test("a title that is that of the page is shown once", async () => {
+  const file = explained();
+  const [first] = file.explanation.explanations;
+  first.title = file.explanation.title;
+  file.explanation.explanations = [first];
+  const page = await openData(file);
+  assert.equal(await page.getByText(first.title, { exact: true }).count(), 1);
+});
+
