@@ -368,10 +368,8 @@ class Pager(unittest.TestCase):
                     lines = output_on_terminal("explain", subject, rows=rows, columns=80, PAGER="cat").split("\n")
                     first = [i for i, line in enumerate(lines) if "Step " in line and "/" in line]
                     self.assertEqual(first[0], 2)  # after the title
-                    # The pager needs a line for its prompt. A wide step needs two of the lower screens.
-                    screens = [line / (rows - 1) for line in [0, *first[1:]]]
-                    lengths = [after - before for before, after in zip(screens, screens[1:])]
-                    self.assertLessEqual(set(lengths), {1} if rows == 40 else {1, 2})
+                    screens = [line / (rows - 1) for line in [0, *first[1:]]]  # a line is that of the pager's prompt
+                    self.assertEqual({after - before for before, after in zip(screens, screens[1:])}, {1})
 
     def test_without_a_pager(self):
         expected = output_on_terminal(*self.STEP, "--no-pager", PAGER="echo pager")

@@ -16,6 +16,7 @@ namespace attend::app {
 namespace {
 
 constexpr int64_t kMaxRows = 12;
+constexpr int64_t kFewRows = 6;  // from here on, lines without numbers are left out first
 constexpr int64_t kMinRows = 3;
 constexpr const char* kHighlight = "\033[1;36m";
 constexpr const char* kReset = "\033[0m";
@@ -101,9 +102,68 @@ std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explana
   return text;
 }
 
-/// Returns a step with at most `max_rows` rows of each matrix.
+/// Lines of text, with and without colors. Those without have the width that a terminal shows.
+struct Block {
+  std::vector<std::string> colored;
+  std::vector<std::string> plain;
+
+  std::size_t width() const {
+    std::size_t width = 0;
+    for (const auto& line : plain) width = std::max(width, line.size());
+    return width;
+  }
+
+  /// Adds another block on the right side, after `gap` columns.
+  void append(const Block& right, std::size_t gap) {
+    const auto begin = width() + gap;
+    const auto height = std::max(plain.size(), right.plain.size());
+    colored.resize(height);
+    plain.resize(height);
+    for (std::size_t i = 0; i < right.plain.size(); ++i) {
+      const std::string padding(begin - plain[i].size(), ' ');
+      colored[i] += padding + right.colored[i];
+      plain[i] += padding + right.plain[i];
+    }
+  }
+};
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  return lines;
+}
+
+/// How the matrices of a step are arranged.
+struct Layout {
+  int64_t max_rows = kMaxRows;  ///< of a matrix
+  bool side_by_side = false;    ///< matrices that fit in a line are side by side
+  bool gaps = true;             ///< an empty line is in front of each matrix
+};
+
+std::string matrices_text(const std::vector<LabelledMatrix>& matrices,
+                          const Explanation& explanation, std::size_t width, const Layout& layout,
+                          const ExplanationColors& colors) {
+  constexpr std::size_t kGap = 4;
+  std::vector<Block> rows;
+  for (const auto& matrix : matrices) {
+    Block block{lines_of(matrix_text(matrix, explanation, width, layout.max_rows, colors)),
+                lines_of(matrix_text(matrix, explanation, width, layout.max_rows, {}))};
+    if (layout.side_by_side && !rows.empty() && rows.back().width() + kGap + block.width() <= width)
+      rows.back().append(block, kGap);
+    else
+      rows.push_back(std::move(block));
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    if (layout.gaps) text += "\n";
+    for (const auto& line : row.colored) text += line + "\n";
+  }
+  return text;
+}
+
 std::string step_text(const Explanation& explanation, std::size_t index, std::size_t width,
-                      int64_t max_rows, const ExplanationColors& colors) {
+                      const Layout& layout, const ExplanationColors& colors) {
   const auto& step = explanation.steps.at(index);
   const auto title =
       fmt::format("Step {}/{}  {}", index + 1, explanation.steps.size(), printable(step.title));
@@ -111,8 +171,7 @@ std::string step_text(const Explanation& explanation, std::size_t index, std::si
       fmt::format("{}\n{}\n", title, std::string(std::min(title.size(), width), '-'));
   if (!step.formula.empty()) text += wrap(printable(step.formula), width, 2) + "\n";
   text += wrap(printable(step.description), width, 0) + "\n";
-  for (const auto& matrix : step.matrices)
-    text += "\n" + matrix_text(matrix, explanation, width, max_rows, colors);
+  text += matrices_text(step.matrices, explanation, width, layout, colors);
   if (!step.calculation.empty())
     text += "\n" + wrap(printable(step.calculation), width - 2, 2) + "\n";
   if (!step.conclusion.empty())
@@ -145,12 +204,22 @@ nlohmann::ordered_json origin_of(const LabelledMatrix& matrix, const Explanation
 
 std::string step_text(const Explanation& explanation, std::size_t index, TextSize size,
                       const ExplanationColors& colors) {
-  auto max_rows = kMaxRows;
-  auto text = step_text(explanation, index, size.width, max_rows, colors);
-  while (size.height > 0 && max_rows > kMinRows &&
-         std::count(text.begin(), text.end(), '\n') > static_cast<std::ptrdiff_t>(size.height))
-    text = step_text(explanation, index, size.width, --max_rows, colors);
-  return text;
+  Layout layout;
+  while (true) {
+    const auto text = step_text(explanation, index, size.width, layout, colors);
+    const auto lines = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+    if (size.height == 0 || lines <= size.height) return text;
+    if (!layout.side_by_side)
+      layout.side_by_side = true;
+    else if (layout.max_rows > kFewRows)
+      --layout.max_rows;
+    else if (layout.gaps)
+      layout.gaps = false;
+    else if (layout.max_rows > kMinRows)
+      --layout.max_rows;
+    else
+      return text;
+  }
 }
 
 nlohmann::ordered_json json_rows(const torch::Tensor& matrix) {

@@ -23,7 +23,8 @@ struct TextSize {
 };
 
 /// Returns step number `index` as text of at most `size.width` columns. Large matrices are
-/// shortened, further if the step would have more than `size.height` lines.
+/// shortened. If the step would have more than `size.height` lines, small matrices are placed side
+/// by side, and large ones are shortened further.
 std::string step_text(const Explanation& explanation, std::size_t index, TextSize size,
                       const ExplanationColors& colors);
 
