@@ -5,6 +5,7 @@
 #include "explain/block_steps.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/nn/modules/embedding.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/utils.h>
@@ -135,9 +136,10 @@ Explanation explain_bank(const std::string& token) {
     const auto found = std::find(tokens.begin(), tokens.end(), wanted);
     TokenSteps steps(tokens, found == tokens.end() ? 1 : found - tokens.begin(), explanation);
     const auto output = vectors.mm(layer);
-    steps.add({.title = "a layer without attention",
+    steps.add({.title = "A layer without attention",
                .formula = "X W",
-               .description = "A linear layer sees one token at a time.",
+               .description = "A linear layer multiplies the vector of each token by the same "
+                              "matrix W. It sees one token at a time.",
                .matrices = {steps.by_token("X", vectors, {}, "x"),
                             {"W", layer, numbered("x", 4), numbered("y", 3)},
                             steps.by_token("X W", output, {"linear", {vectors, layer}}, "y")},
@@ -147,9 +149,11 @@ Explanation explain_bank(const std::string& token) {
                .conclusion = "The output of 'bank' is the same in both contexts."},
               name);
   }
-  const auto attend = [&](const std::string& kind, const std::optional<Projection>& query,
+  const auto attend = [&](const std::string& kind, const std::string& introduction,
+                          const std::optional<Projection>& query,
                           const std::optional<Projection>& key,
                           const std::optional<Projection>& value) {
+    std::string before;  // output of the token in the sentence before, if it contains the token
     for (const auto& [name, tokens, vectors] : sentences) {
       const auto found = std::find(tokens.begin(), tokens.end(), wanted);
       AttentionExample example{.tokens = tokens, .inputs = vectors};
@@ -162,11 +166,32 @@ Explanation explain_bank(const std::string& token) {
         example.divisor_text = fmt::format("sqrt({})", width);
       }
       example.prefix = fmt::format("{}, {}", name, kind);
-      add_attention_steps(example, found == tokens.end() ? 1 : found - tokens.begin(), explanation);
+      const auto first = explanation.steps.size();
+      const auto row = found == tokens.end() ? 1 : found - tokens.begin();
+      const auto output = add_attention_steps(example, row, explanation);
+      explanation.steps[first].description += " " + introduction;
+      if (found == tokens.end()) continue;
+      const TokenSteps steps(tokens, row, explanation);
+      std::vector<std::string> numbers;
+      for (int64_t i = 0; i < output.size(1); ++i)
+        numbers.push_back(steps.text(output[row][i].item<double>()));
+      const auto now = fmt::format("({})", fmt::join(numbers, ", "));
+      if (!before.empty()) {
+        explanation.steps.back().conclusion = fmt::format(
+            "The output of '{0}' is {1} beside '{2}' and '{3}', but was {4} beside "
+            "'{5}' and '{6}': with attention, it depends on the context.",
+            wanted, now, tokens.front(), tokens.back(), before, sentences.front().tokens.front(),
+            sentences.front().tokens.back());
+      }
+      before = now;
     }
   };
-  attend("plain", std::nullopt, std::nullopt, std::nullopt);
-  attend("projected",
+  attend("raw embeddings",
+         "First without learned matrices: the vectors themselves are compared and added up.",
+         std::nullopt, std::nullopt, std::nullopt);
+  attend("three projections",
+         "Now with three matrices, which turn each vector into a query, a key and a value. A model "
+         "learns such matrices; these are chosen by hand.",
          Projection{torch::tensor({{1.0, 0.0}, {0.0, 1.0}, {0.2, 0.2}, {0.0, 0.0}}, torch::kFloat)},
          Projection{torch::tensor({{1.0, 0.0}, {0.0, 1.0}, {0.0, 0.0}, {0.1, 0.1}}, torch::kFloat)},
          Projection{torch::tensor(
@@ -175,7 +200,8 @@ Explanation explain_bank(const std::string& token) {
   const Projection query{torch::rand({4, 3})};
   const Projection key{torch::rand({4, 3})};
   const Projection value{torch::rand({4, 3})};
-  attend("random weights", query, key, value);
+  attend("random projections", "Now with random matrices, as before the first step of a training.",
+         query, key, value);
   return explanation;
 }
 

@@ -142,9 +142,13 @@ class AttentionSteps {
          .calculation =
              fmt::format("S[{}, {}] = {} = {}", token(), source(best),
                          steps_.products(queries[row_], keys[best]), text(at(scores, row_, best))),
-         .conclusion = fmt::format("The larger a score, the better the key fits the query. "
-                                   "'{}' fits '{}' best.",
-                                   source(best), token())});
+         .conclusion =
+             same ? fmt::format("The larger a score, the more two vectors point in the same "
+                                "direction. For '{}', the largest score is that of '{}'.",
+                                token(), source(best))
+                  : fmt::format("The larger a score, the better the key fits the query. '{}' fits "
+                                "'{}' best.",
+                                source(best), token())});
     return scores;
   }
 
