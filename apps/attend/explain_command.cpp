@@ -261,9 +261,9 @@ void add_explain_command(CLI::App& app) {
       "Examples:\n"
       "  attend explain sky\n"
       "  attend explain bank --step 6\n"
-      "  attend explain runs/first --text \"the boat drifted to the bank\" --layer 1 --head 2\n"
-      "  attend explain runs/first --text \"the boat drifted to the bank . bank\" --mask boat\n"
-      "  attend explain runs/first --text \"the boat drifted to the bank\" --html bank.html");
+      "  attend explain runs/first --text \"the boat was near the bank . bank\" --head 2\n"
+      "  attend explain runs/first --text \"the boat was near the bank . bank\" --mask boat\n"
+      "  attend explain runs/first --text \"the boat was near the bank\" --html bank.html");
   command->callback([=] { run_explain(*arguments, *command); });
 }
 
