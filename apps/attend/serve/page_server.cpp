@@ -31,7 +31,8 @@ constexpr std::size_t kMaxBody = 64 * 1024;
 constexpr std::ptrdiff_t kMaxConnections = 24;
 constexpr int kMaxFollowers = 16;
 constexpr auto kPollInterval = 250ms;
-constexpr auto kDataInterval = 1s;        // after new data, until the next look
+constexpr auto kDataInterval = 1s;        // after new data, until the next look, at least
+constexpr int kDataShare = 4;             // and this many times as long as the data took
 constexpr auto kHeartbeatInterval = 15s;  // finds followers whose computers have left
 constexpr int kTimeout = 5;               // of reading and writing, in seconds
 
@@ -213,16 +214,18 @@ class PageServer::Impl {
 
   /// Sends events until the server stops. Returns false if the client has left.
   bool send(RunFollower& follower, httplib::DataSink& sink) const {
-    auto last_sent = std::chrono::steady_clock::now();
+    using Clock = std::chrono::steady_clock;
+    auto last_sent = Clock::now();
     while (true) {
       const bool is_last = stopping_;
+      const auto begin = Clock::now();
       std::string events;
       try {
         events = follower.changes();
       } catch (const std::exception&) {
         // The files of a run change one after the other; the next look finds all of them.
       }
-      const auto now = std::chrono::steady_clock::now();
+      const auto now = Clock::now();
       if (events.empty() && now - last_sent > kHeartbeatInterval) events = ":\n\n";
       if (!events.empty()) {
         if (!sink.write(events.data(), events.size())) return false;
@@ -230,8 +233,11 @@ class PageServer::Impl {
       }
       if (is_last) break;
       if (!sink.is_writable()) return false;
-      const auto pause = events.starts_with("event: data") ? kDataInterval : kPollInterval;
-      for (auto waited = 0ms; waited < pause && !stopping_; waited += kPollInterval)
+      Clock::duration pause = kPollInterval;
+      // New data contains the whole report. With frequent evaluations, most are left out.
+      if (events.starts_with("event: data"))
+        pause = std::max<Clock::duration>(kDataInterval, kDataShare * (Clock::now() - begin));
+      for (Clock::duration waited{}; waited < pause && !stopping_; waited += kPollInterval)
         std::this_thread::sleep_for(kPollInterval);
     }
     sink.done();
