@@ -7,13 +7,17 @@ must equal the lines below the command, except that:
 - a number by itself, such as `0.5`, `3/4` or `16k`, matches any other, because losses and times differ from machine to
   machine. A number that is part of a name, such as `lr=0.001` or `runs/1`, must be equal;
 - spaces between words match any number of spaces.
+A last line `^C` stands for Ctrl-C: the command runs until it has printed the lines above, and is then interrupted. Its
+status must be 130.
 """
 
 import os
 import pathlib
 import re
+import signal
 import subprocess
 import tempfile
+import threading
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -25,7 +29,7 @@ NOT_LINKED = ("build", "runs", ".git")
 
 class Command:
     def __init__(self, line, text):
-        self.line, self.text, self.expected = line, text, []
+        self.line, self.text, self.expected, self.interrupted = line, text, [], False
 
 
 def commands_of_page(page):
@@ -36,6 +40,8 @@ def commands_of_page(page):
         for number, line in enumerate(block[1].splitlines(), start=first):
             if line.startswith("$ "):
                 found.append(Command(number, line.removeprefix("$ ")))
+            elif line == "^C":
+                found[-1].interrupted = True
             else:
                 found[-1].expected.append(line)
     return found
@@ -67,11 +73,33 @@ def first_difference(expected, printed):
     return None if skip or position == len(printed) else printed[position]
 
 
+def accept_interrupts():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # ignored if this test is a background job of a shell
+
+
 def run(command, folder):
+    """Returns the result of a command, which is interrupted if the page says so."""
     environment = {**os.environ, "PATH": os.pathsep.join([str(pathlib.Path(os.environ["ATTEND"]).resolve().parent),
                                                           os.environ["PATH"]])}
-    return subprocess.run(["bash", "-c", command], cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                          capture_output=True, encoding="utf-8", timeout=600)
+    options = {"cwd": folder, "env": environment, "stdin": subprocess.DEVNULL, "encoding": "utf-8"}
+    if not command.interrupted:
+        return subprocess.run(["bash", "-c", command.text], capture_output=True, timeout=600, **options)
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as errors, \
+            subprocess.Popen(["bash", "-c", command.text], stdout=subprocess.PIPE, stderr=errors,
+                             start_new_session=True, preexec_fn=accept_interrupts, **options) as process:
+        stop = threading.Timer(60, os.killpg, (process.pid, signal.SIGKILL))  # if it does not print the lines
+        stop.start()
+        printed = []
+        for line in process.stdout:
+            printed.append(line)
+            if first_difference(command.expected, "".join(printed).splitlines()) is None:
+                os.killpg(process.pid, signal.SIGINT)
+                break
+        printed.extend(process.stdout)
+        status = process.wait()
+        stop.cancel()
+        errors.seek(0)
+        return subprocess.CompletedProcess(command.text, status, "".join(printed), errors.read())
 
 
 class ThisProject(unittest.TestCase):
@@ -83,9 +111,10 @@ class ThisProject(unittest.TestCase):
                 if path.name not in NOT_LINKED:
                     (pathlib.Path(folder) / path.name).symlink_to(path)
             for command in commands:
-                result = run(command.text, folder)
+                result = run(command, folder)
                 place = f"{PAGE}:{command.line}: {command.text}"
-                self.assertEqual(result.returncode, 0, f"{place}\n{result.stderr}")
+                self.assertEqual(result.returncode, 128 + signal.SIGINT if command.interrupted else 0,
+                                 f"{place}\n{result.stderr}")
                 difference = first_difference(command.expected, result.stdout.splitlines())
                 self.assertIsNone(difference, f"{place}\n{result.stdout}")
 
@@ -100,6 +129,13 @@ class SelfTest(unittest.TestCase):
         page = "# A\n\n```console\n$ a\nb\n$ c\n```\n\n```cpp\n$ d\n```\n\n```console\n$ e\n\nf\n```\n"
         self.assertEqual([(each.line, each.text, each.expected) for each in commands_of_page(page)],
                          [(4, "a", ["b"]), (6, "c", []), (14, "e", ["", "f"])])
+
+    def test_interrupts_a_command_that_has_printed_its_lines(self):
+        [command] = commands_of_page("```console\n$ echo a; read -r b < <(sleep 600)\na\n^C\n```\n")
+        self.assertEqual((command.expected, command.interrupted), (["a"], True))
+        with tempfile.TemporaryDirectory() as folder:
+            result = run(command, folder)
+        self.assertEqual((result.returncode, result.stdout), (-signal.SIGINT, "a\n"))
 
     def test_accepts_other_numbers_and_skipped_lines(self):
         for expected, printed in (("loss 1.5 (3/4 tokens)", "loss  22 (5/6 tokens)"), ("...\nb", "a\na\nb"),
