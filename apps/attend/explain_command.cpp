@@ -119,7 +119,7 @@ void write_page(const ExplainArguments& arguments, const CLI::App& command) {
     if (command.count(flag) > 0) refuse_without_effect(flag, "beside --html", "remove --html");
   }
   check_output_file("--html", arguments.html, arguments.subject, arguments.overwrite);
-  const auto page = [&] {
+  auto page = [&] {
     if (const auto* example = example_of(arguments, command)) {
       const auto explanation = example->explain(arguments.question.token);
       ExplanationPage page(explanation.title);

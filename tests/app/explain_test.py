@@ -109,12 +109,14 @@ class RunTest(ExplainTest):
 
     trained = None
     OPTIONS = {"plain": [], "rotary": ["--positions", "rotary", "--num-kv-heads", 1, "--norm", "rms"],
-               "alibi": ["--positions", "alibi", "--norm-order", "post"],
-               "relative": ["--positions", "relative", "--soft-cap", 5],
+               "alibi": ["--positions", "alibi", "--norm-order", "post", "--smeared-keys"],
+               "relative": ["--positions", "relative", "--soft-cap", 5, "--qk-norm", "l2"],
+               "partial": ["--positions", "rotary", "--rotary-dim", 4, "--rotary-interleaved", "--head-dim", 6,
+                           "--num-experts", 4, "--num-experts-per-tok", 1, "--no-norm-topk-prob"],
                "sinks": ["--attention-sinks", "--qk-norm", "rms", "--sliding-window", 3],
                "parallel": ["--norm-order", "parallel", "--output-gate", "--activation", "swiglu",
                             "--branch-scale", "layer_scale"],
-               "sandwich": ["--norm-order", "sandwich", "--num-experts", 2, "--value-residual"]}
+               "sandwich": ["--norm-order", "sandwich", "--num-experts", 3, "--value-residual"]}
 
     @classmethod
     def setUpClass(cls):
@@ -306,7 +308,16 @@ class Origins(RunTest):
         if operation == "sum":
             return sum(each[i][j] for each in operands)
         if operation == "product":
-            return first[i][j] * operands[1][0][j if len(operands[1][0]) > 1 else 0]
+            factors = operands[1][i if len(operands[1]) > 1 else 0]
+            return first[i][j] * factors[j if len(factors) > 1 else 0]
+        if operation == "mix":
+            return first[i][j] + operands[2][0][0] * (operands[1][i][j] - first[i][j])
+        if operation == "rotary":
+            x, cos, sin = (each[i] for each in operands)
+            other = j + int(number) * (1 if j // int(number) % 2 == 0 else -1)
+            return x[j] * cos[j] + (x[other] * sin[j] if other < len(x) else 0)
+        if operation == "mixture":
+            return sum(share * expert[i][j] for share, expert in zip(first[i], operands[1:]) if share)
         if operation == "softmax":
             powers = [0 if x is None else math.exp(x) for x in first[i]]
             return powers[j] / sum(powers)
@@ -316,6 +327,8 @@ class Origins(RunTest):
             return (first[i][j] - mean) / math.sqrt(variance + number) * operands[1][0][j] + operands[2][0][j]
         if operation == "rms_norm":
             return first[i][j] / math.sqrt(sum(x * x for x in first[i]) / len(first[i]) + number) * operands[1][0][j]
+        if operation == "l2_norm":
+            return first[i][j] / math.sqrt(sum(x * x for x in first[i])) * operands[1][0][0]
         return None
 
     def check(self, explanation):
@@ -326,11 +339,12 @@ class Origins(RunTest):
             if operation == "columns":
                 self.assertEqual(sum(operand is not None for operand in operands), 1 if "layer" in explanation else 2)
                 continue
-            self.assertNotIn(None, operands, (operation, matrix["name"]))
+            if operation != "mixture":  # an expert that no token chooses is not explained
+                self.assertNotIn(None, operands, (operation, matrix["name"]))
             for i, row in enumerate(matrix["values"]):
                 for j, found in enumerate(row):
                     if operation == "mask":
-                        self.assertIn(found, (None, operands[0][i][j]))
+                        self.assertIn(found, (None, 0, operands[0][i][j]))
                     elif operation == "prediction":
                         x, w, *b = operands
                         vector = x[-1]
@@ -339,6 +353,8 @@ class Origins(RunTest):
                         self.assertAlmostEqual(row[1], math.exp(row[0]) / origin["number"], 4)
                     elif operation == "activation":
                         self.assertIn(len(operands[0][i]), (len(row), 2 * len(row)))
+                        if origin["name"] == "sigmoid":
+                            self.assertAlmostEqual(found, 1 / (1 + math.exp(-operands[0][i][j])), 4)
                     else:
                         expected = self.computed(operation, operands, origin, i, j, explanation)
                         self.assertAlmostEqual(found, expected, 4, (operation, matrix["name"]))
@@ -354,14 +370,22 @@ class Origins(RunTest):
 
     def test_of_runs(self):
         found = set()
-        for name in self.OPTIONS:
-            if name == "sinks":
-                continue
-            with self.subTest(name):
-                found |= self.check(self.explain(self.folder / name, "--text", "abcdef", "--layer", 1, "--head", 2))
-        found |= self.check(self.explain(self.classifier, "--text", "abba"))
-        found |= self.check(self.explain(self.seq2seq, "--text", "the cat", "--answer", "alta", "--layer", 3))
-        self.assertLessEqual({"soft_cap", "product", "rms_norm", "prediction"}, found)
+        questions = [(self.folder / name, "--text", "abcdef", "--layer", 1, "--head", 2) for name in self.OPTIONS]
+        questions += [(self.folder / "sandwich", "--text", "abcdef", "--layer", 2), (self.classifier, "--text", "abba"),
+                      (self.seq2seq, "--text", "the cat", "--answer", "alta", "--layer", 3)]
+        # Learned numbers, and those of the position, of other layers and of the encoder.
+        given = re.compile("X|E|P|[Wbwcm](_.*)?|cos|sin|mix|V_1|bias|M|p")
+        for question in questions:
+            with self.subTest(question[0].name):
+                explanation = self.explain(*question)
+                for step in explanation["steps"]:
+                    for matrix in step["matrices"]:
+                        if "origin" not in matrix:
+                            self.assertRegex(matrix["name"], rf"^({given.pattern})$", step["title"])
+                if question[0].name != "sinks":  # a sum of weights below 1
+                    found |= self.check(explanation)
+        self.assertLessEqual({"soft_cap", "product", "rms_norm", "l2_norm", "rotary", "mix", "mixture", "prediction"},
+                             found)
 
 
 class Page(RunTest):

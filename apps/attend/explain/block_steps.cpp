@@ -2,6 +2,7 @@
 
 #include "attend/nn/branch_scale.h"
 #include "attend/nn/feed_forward.h"
+#include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/norms.h"
 #include "attend/ops/activation.h"
 
@@ -42,6 +43,116 @@ std::vector<LabelledMatrix> linear_matrices(const torch::Tensor& x, const torch:
   }
   matrices.push_back(steps.by_token(to, result, std::move(origin)));
   return matrices;
+}
+
+/// Appends the steps of a feed-forward layer.
+TokenMatrix add_layer_steps(FeedForwardImpl& layers, const TokenMatrix& x, const std::string& title,
+                            TokenSteps& steps) {
+  const auto activation = std::get<Activation>(layers.options.activation());
+  const auto up = layers.up->forward(x.values);
+  const auto hidden = activate(up, activation);
+  const auto output = layers.down->forward(hidden);
+  const auto name = std::string(to_string(activation));
+  const bool gated = is_gated(activation);
+  steps.add(
+      {.title = "Hidden layer",
+       .formula = fmt::format("U = {} W_1{}", x.symbol, layers.up->bias.defined() ? " + b_1" : ""),
+       .description = "A learned matrix. Each token is processed by itself.",
+       .matrices = linear_matrices(x.values, layers.up, "1", x.symbol, "U", up, steps),
+       .calculation = fmt::format("{} = {} = {}", first_number("U", steps),
+                                  projection_text(x.values, layers.up, steps), steps.first(up))},
+      title);
+  const auto width = hidden.size(1);
+  const auto function = fmt::format("{}({})", name, steps.first(up));
+  steps.add(
+      {.title = "Activation",
+       .formula = fmt::format("H = {}(U)", name),
+       .description =
+           gated ? "The numbers of the first half of U, after a function, are multiplied by those "
+                   "of the second half."
+                 : "A function of each number. Without it, the two matrices of the feed-forward "
+                   "layer would be one.",
+       .matrices = {steps.by_token("H", hidden,
+                                   {.operation = "activation", .operands = {up}, .name = name})},
+       .calculation =
+           fmt::format("{} = {}{} = {}", first_number("H", steps), function,
+                       gated ? " * " + steps.text(up[steps.row()][width].item<double>()) : "",
+                       steps.first(hidden))},
+      title);
+  steps.add({.title = "Output",
+             .formula = layers.down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
+             .description = "Another learned matrix turns the hidden numbers into a vector of the "
+                            "width of the model.",
+             .matrices = linear_matrices(hidden, layers.down, "2", "H", "F", output, steps),
+             .calculation =
+                 fmt::format("{} = {} = {}", first_number("F", steps),
+                             projection_text(hidden, layers.down, steps), steps.first(output))},
+            title);
+  return {"F", output};
+}
+
+/// Appends the steps of a router and its experts.
+TokenMatrix add_expert_steps(MixtureOfExpertsImpl& layers, const TokenMatrix& x,
+                             const std::string& title, TokenSteps& steps) {
+  const auto& options = layers.options.experts();
+  const auto num_experts = options.num_experts();
+  const auto logits = layers.router->forward(x.values);  // (T, N)
+  steps.add(
+      {.title = "Router",
+       .formula = fmt::format("L = {} W_R", x.symbol),
+       .description = "A learned matrix gives each token a score for each expert, which is a "
+                      "feed-forward layer.",
+       .matrices = linear_matrices(x.values, layers.router, "R", x.symbol, "L", logits, steps),
+       .calculation =
+           fmt::format("{} = {} = {}", first_number("L", steps),
+                       projection_text(x.values, layers.router, steps), steps.first(logits))},
+      title);
+  const auto chosen = std::get<1>(logits.topk(options.num_experts_per_tok(), -1));
+  const auto routed = torch::zeros_like(logits, torch::kBool).scatter(-1, chosen, true);  // (T, N)
+  const bool among_chosen = options.norm_topk_prob();
+  const auto scores = among_chosen ? logits.masked_fill(routed.logical_not(), -INFINITY) : logits;
+  const auto shares = scores.softmax(-1);
+  const auto factors = shares.masked_fill(routed.logical_not(), 0.0);
+  std::vector<LabelledMatrix> matrices;
+  if (among_chosen) {
+    matrices = {steps.by_token("L", scores, {"mask", {logits}}),
+                steps.by_token("G", factors, {"softmax", {scores}})};
+  } else {
+    matrices = {steps.by_token("G", shares, {"softmax", {logits}}),
+                steps.by_token("G", factors, {"mask", {shares}})};
+  }
+  steps.add({.title = "Chosen experts",
+             .formula = among_chosen ? "G = softmax(L), L = -inf where not chosen"
+                                     : "G = softmax(L), then 0 where not chosen",
+             .description = fmt::format("Each token chooses the {} of {} experts with the highest "
+                                        "scores. G contains their shares in the result.",
+                                        options.num_experts_per_tok(), num_experts),
+             .matrices = std::move(matrices)},
+            title);
+  Origin origin{"mixture", {factors}};
+  auto output = torch::zeros_like(x.values);
+  std::vector<std::string> terms;
+  for (int64_t i = 0; i < num_experts; ++i) {
+    auto& result = origin.operands.emplace_back();
+    if (!routed.select(1, i).any().item<bool>()) continue;  // no token chooses it
+    auto& expert = *layers.experts->ptr(static_cast<std::size_t>(i))->as<FeedForward>();
+    result = add_layer_steps(expert, x, fmt::format("{}, expert {}", title, i + 1), steps).values;
+    const auto factor = factors.select(1, i);  // (T)
+    output = output + factor.unsqueeze(1) * result;
+    if (routed[steps.row()][i].item<bool>()) {
+      terms.push_back(fmt::format("{} * {}", steps.text(factor[steps.row()].item<double>()),
+                                  steps.first(result)));
+    }
+  }
+  steps.add({.title = "Experts",
+             .formula = "F = sum over the chosen experts e of G[i, e] * F of expert e",
+             .description = "The outputs of the experts that a token chooses are added up, each "
+                            "multiplied by its share. Those of the other experts are not used.",
+             .matrices = {steps.by_token("F", output, std::move(origin))},
+             .calculation = fmt::format("{} = {} = {}", first_number("F", steps),
+                                        fmt::join(terms, " + "), steps.first(output))},
+            title);
+  return {"F", output};
 }
 
 /// Adds the steps of the branches of a block.
@@ -169,68 +280,22 @@ TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads,
 
 TokenMatrix add_feed_forward_steps(torch::nn::AnyModule& feed_forward, const TokenMatrix& x,
                                    const std::string& title, TokenSteps& steps) {
-  const auto output = feed_forward.forward(x.values);
-  auto* layers = feed_forward.ptr()->as<FeedForward>();
-  if (layers == nullptr) {
-    steps.add({.title = "Experts",
-               .formula = fmt::format("F = experts({})", x.symbol),
-               .description = "A router chooses experts for each token: feed-forward layers, whose "
-                              "outputs are added with the weights of the router.",
-               .matrices = {steps.by_token("F", output)}},
-              title);
-    return {"F", output};
-  }
-  const auto activation = std::get<Activation>(layers->options.activation());
-  const auto up = layers->up->forward(x.values);
-  const auto hidden = activate(up, activation);
-  const auto name = std::string(to_string(activation));
-  const bool gated = is_gated(activation);
-  steps.add(
-      {.title = "Hidden layer",
-       .formula = fmt::format("U = {} W_1{}", x.symbol, layers->up->bias.defined() ? " + b_1" : ""),
-       .description = "A learned matrix. Each token is processed by itself.",
-       .matrices = linear_matrices(x.values, layers->up, "1", x.symbol, "U", up, steps),
-       .calculation = fmt::format("{} = {} = {}", first_number("U", steps),
-                                  projection_text(x.values, layers->up, steps), steps.first(up))},
-      title);
-  const auto width = hidden.size(1);
-  const auto function = fmt::format("{}({})", name, steps.first(up));
-  steps.add(
-      {.title = "Activation",
-       .formula = fmt::format("H = {}(U)", name),
-       .description =
-           gated ? "The numbers of the first half of U, after a function, are multiplied by those "
-                   "of the second half."
-                 : "A function of each number. Without it, the two matrices of the feed-forward "
-                   "layer would be one.",
-       .matrices = {steps.by_token("H", hidden,
-                                   {.operation = "activation", .operands = {up}, .name = name})},
-       .calculation =
-           fmt::format("{} = {}{} = {}", first_number("H", steps), function,
-                       gated ? " * " + steps.text(up[steps.row()][width].item<double>()) : "",
-                       steps.first(hidden))},
-      title);
-  steps.add({.title = "Output",
-             .formula = layers->down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
-             .description = "Another learned matrix turns the hidden numbers into a vector of the "
-                            "width of the model.",
-             .matrices = linear_matrices(hidden, layers->down, "2", "H", "F", output, steps),
-             .calculation =
-                 fmt::format("{} = {} = {}", first_number("F", steps),
-                             projection_text(hidden, layers->down, steps), steps.first(output))},
-            title);
-  return {"F", output};
+  const auto module = feed_forward.ptr();
+  if (auto* experts = module->as<MixtureOfExperts>())
+    return add_expert_steps(*experts, x, title, steps);
+  return add_layer_steps(*module->as<FeedForward>(), x, title, steps);
 }
 
 TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const std::string& symbol,
-                          const std::string& title, TokenSteps& steps) {
+                          const std::string& title, TokenSteps& steps, std::string column) {
+  if (column.empty()) column = symbol;
   const auto row = x.values[steps.row()];
   const auto first = steps.text(row[0].item<double>());
   ExplanationStep step{.title = "Norm"};
   torch::Tensor result;
   Origin origin{.operands = {x.values}};
   const auto add_weight = [&](const std::string& name, const torch::Tensor& weight) {
-    step.matrices.push_back(row_matrix(name, weight, symbol));
+    step.matrices.push_back(row_matrix(name, weight, column));
     origin.operands.push_back(step.matrices.back().values);
   };
   if (auto* layer = norm.as<LayerNorm>()) {
@@ -251,9 +316,7 @@ TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const s
                     steps.text(row.var(false).item<double>()), layer->options.eps(),
                     steps.text(layer->weight[0].item<double>()),
                     bias.defined() ? " + " + steps.text(bias[0].item<double>()) : "");
-  } else {
-    auto* rms = norm.as<RMSNorm>();
-    if (rms == nullptr) throw std::logic_error("expected a LayerNorm or RMSNorm");
+  } else if (auto* rms = norm.as<RMSNorm>()) {
     result = rms->forward(x.values);
     origin.operation = "rms_norm";
     origin.number = rms->options.eps();
@@ -265,10 +328,22 @@ TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const s
     step.calculation =
         fmt::format("{} / sqrt({}) * {}", first, steps.text(row.square().mean().item<double>()),
                     steps.text(rms->weight[0].item<double>()));
+  } else {
+    auto* l2 = norm.as<L2Norm>();
+    if (l2 == nullptr) throw std::logic_error("expected a LayerNorm, RMSNorm or L2Norm");
+    result = l2->forward(x.values);
+    origin.operation = "l2_norm";
+    add_weight("w", l2->scale.flatten());
+    step.formula = fmt::format("{0} = {1} / sqrt(sum of {1}^2) * w", symbol, x.symbol);
+    step.description =
+        "Each vector is scaled to the length 1, then multiplied by a learned factor.";
+    step.calculation =
+        fmt::format("{} / sqrt({}) * {}", first, steps.text(row.square().sum().item<double>()),
+                    steps.text(l2->scale.item<double>()));
   }
-  step.calculation = fmt::format("{} = {} = {}", first_number(symbol, steps), step.calculation,
-                                 steps.first(result));
-  step.matrices.push_back(steps.by_token(symbol, result, std::move(origin)));
+  step.calculation = fmt::format("{}[{}, {}1] = {} = {}", symbol, steps.token(), column,
+                                 step.calculation, steps.first(result));
+  step.matrices.push_back(steps.by_token(symbol, result, std::move(origin), column));
   steps.add(std::move(step), title);
   return {symbol, result};
 }

@@ -41,8 +41,9 @@ TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads,
 TokenMatrix add_feed_forward_steps(torch::nn::AnyModule& feed_forward, const TokenMatrix& x,
                                    const std::string& title, TokenSteps& steps);
 
-/// Appends the step of a LayerNorm or RMSNorm. `symbol`: that of the result.
+/// Appends the step of a LayerNorm, RMSNorm or L2Norm. `symbol`: that of the result. `column`:
+/// prefix of its columns, by default `symbol`.
 TokenMatrix add_norm_step(torch::nn::Module& norm, const TokenMatrix& x, const std::string& symbol,
-                          const std::string& title, TokenSteps& steps);
+                          const std::string& title, TokenSteps& steps, std::string column = "");
 
 }  // namespace attend::app

@@ -4,6 +4,7 @@
 #include "attend/ops/attention_recorder.h"
 #include "explain/block_steps.h"
 #include "explain/explained_text.h"
+#include "explain/head_steps.h"
 #include "explain/what_if.h"
 
 #include <fmt/format.h>
@@ -108,7 +109,7 @@ class RunExplainer {
                  ? "A learned vector of each token. The model has no position encoding."
                  : "A learned vector of each token. Attention takes the positions into account "
                    "later.",
-         .matrices = {steps_->by_token("X", pass.embedded)}});
+         .matrices = embedding_matrices(pass)});
     if (layer_ == 1) return;
     steps_->add({.title = fmt::format("Input of layer {}", layer_),
                  .formula = "X",
@@ -116,6 +117,23 @@ class RunExplainer {
                                             "what those layers read from other tokens.",
                                             layer_ - 1, layer_ == 2 ? "" : "s"),
                  .matrices = {steps_->by_token("X", pass.input)}});
+  }
+
+  /// Returns the matrices of the token vectors: E and P, whose sum is X; or X alone if they are not
+  /// added up or have a norm.
+  std::vector<LabelledMatrix> embedding_matrices(const ForwardPass& pass) {
+    auto& embedding = *text_.embedding;
+    const auto& options = embedding.options;
+    const auto& x = pass.embedded;
+    if (embedding.position.is_empty() || !embedding.norm.is_empty())
+      return {steps_->by_token("X", x)};
+    const auto tokens = embedding.token(text_.tokens()) * options.embedding_scale();
+    const auto positions = embedding.position.forward(torch::arange(x.size(0)));
+    const bool scaled = options.embedding_scale() != 1.0;
+    return {steps_->by_token(scaled ? fmt::format("{} * E", options.embedding_scale()) : "E",
+                             tokens, {}, "X"),
+            steps_->by_token("P", positions, {}, "X"),
+            steps_->by_token("X", x, {"sum", {tokens, positions}})};
   }
 
   TokenMatrix add_block(const ForwardPass& pass) {
@@ -169,29 +187,49 @@ class RunExplainer {
     const auto weights = recorder.weights().back()[head_];
     const auto* title = cross ? "cross-attention" : "attention";
     auto example = head_example(context, weights);
+    example.inputs = x.values;
+    example.input = x.symbol;
+    example.memory = memory;
     if (cross) example.sources = text_.text_labels;
     example.prefix = fmt::format("{}head {}", cross ? "cross-attention, " : "", head_ + 1);
-    auto output = add_attention_steps(example, steps_->row(), explanation_);
+    set_projections(attention, head_, example);
+    const auto vectors = add_head_vectors(example, attention, context, state);
+    auto output = add_score_steps(example, vectors, steps_->row(), explanation_);
     const auto& found = explanation_.steps[explanation_.steps.size() - 2].matrices.back().values;
     if (!found.allclose(weights, 1e-3, 1e-5))
       throw std::logic_error("the attention weights of the steps differ from those of the model");
 
     auto heads = capture.heads();
     for (const auto& child : attention->children()) {
+      if (auto* gate = child->as<OutputGate>())
+        output = add_gate_step(*gate, head_, x, output, example.prefix, *steps_);
       if (auto* hook = dynamic_cast<AttentionHook*>(child.get()))
         heads = hook->after_attention(context, heads);
     }
-    if (!heads.equal(capture.heads())) {
-      output = heads[head_];
-      steps_->add({.title = fmt::format("head {}: Gate", head_ + 1),
-                   .formula = "Y = Y * gate",
-                   .description = "The output of the head is multiplied by a learned gate, which "
-                                  "depends on the vector of the token.",
-                   .matrices = {steps_->by_token("Y", output, {}, "y")}});
-    }
+    if (!heads[head_].allclose(output, 1e-2, 1e-3))
+      throw std::logic_error("the output of the head differs from that of the model");
     auto outputs = heads.unbind();
     outputs[static_cast<std::size_t>(head_)] = output;
     return add_joined_heads_steps(outputs, attention->out, title, *steps_);
+  }
+
+  /// Appends the steps of the queries, keys and values of the explained head.
+  HeadVectors add_head_vectors(const AttentionExample& example, const MultiheadAttention& attention,
+                               const AttentionContext& context, const ForwardState& state) {
+    const auto kv_head = head_ / (context.query.size(0) / context.key.size(0));
+    const auto* first_values = state.first_values;
+    const bool has_first = layer_ > 1 && first_values != nullptr && first_values->defined();
+    const HookInputs inputs{.kv_head = kv_head,
+                            .first_values = has_first ? (*first_values)[kv_head] : torch::Tensor(),
+                            .key_mask = context.args.key_mask};
+    const auto vectors = add_hook_steps(example, attention, inputs,
+                                        add_projection_steps(example, steps_->row(), explanation_),
+                                        steps_->row(), explanation_);
+    if (!vectors.queries.allclose(context.query[head_], 1e-2, 1e-3) ||
+        !vectors.keys.allclose(context.key[kv_head], 1e-2, 1e-3) ||
+        !vectors.values.allclose(context.value[kv_head], 1e-2, 1e-3))
+      throw std::logic_error("the vectors of the head differ from those of the model");
+    return vectors;
   }
 
   /// `weights`: (T, S), of the explained head.
@@ -199,12 +237,8 @@ class RunExplainer {
                                 const torch::Tensor& weights) const {
     AttentionExample example{.tokens = steps_->tokens()};
     const auto head_width = context.query.size(-1);
-    const auto group = context.query.size(0) / context.key.size(0);  // query heads per key head
     const double scale =
         context.options.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_width)));
-    example.queries = context.query[head_];
-    example.keys = context.key[head_ / group];
-    example.values = context.value[head_ / group];
     if (scale != 1.0) {
       example.divisor = 1.0 / scale;
       example.divisor_text = context.options.scale ? fmt::format("{:.4f}", 1.0 / scale)

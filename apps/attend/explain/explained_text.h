@@ -41,6 +41,8 @@ class ExplainedText {
   bool is_seq2seq() const { return std::holds_alternative<Seq2Seq>(run.model); }
   int64_t num_layers() const { return static_cast<int64_t>(blocks->size()); }
   int64_t num_heads() const { return run.recipe.stack().num_heads; }
+  /// Returns the tokens of the stack (T).
+  const torch::Tensor& tokens() const { return is_seq2seq() ? answer_tokens : text; }
   AttentionArgs self_attention_args() const;
 
   train::Run& run;
@@ -52,9 +54,6 @@ class ExplainedText {
   torch::Tensor text_mask;               ///< bool (S), true = may be attended to; undefined = all
   torch::Tensor answer_tokens;  ///< (T), tokens of the answer of a Seq2Seq, after the begin token
   std::vector<std::string> labels;  ///< T different labels of the tokens of the stack
-
- private:
-  const torch::Tensor& tokens() const { return is_seq2seq() ? answer_tokens : text; }
 };
 
 }  // namespace attend::app

@@ -30,30 +30,35 @@ class AttentionSteps {
   AttentionSteps(const AttentionExample& example, int64_t row, Explanation& explanation)
       : example_(example), row_(row), steps_(example.tokens, row, explanation) {}
 
-  torch::Tensor add() {
+  void add_inputs() {
     const auto& x = example_.inputs;
-    if (x.defined()) {
-      add_step({.title = "Token vectors",
-                .formula = "X",
-                .description =
-                    fmt::format("Each of the {} tokens is a vector of {} numbers, a row of X.",
-                                x.size(0), x.size(1)),
-                .matrices = {by_token("X", x, "x", {})}});
-    }
+    add_step(
+        {.title = "Token vectors",
+         .formula = "X",
+         .description = fmt::format("Each of the {} tokens is a vector of {} numbers, a row of X.",
+                                    x.size(0), x.size(1)),
+         .matrices = {by_token("X", x, "x", {})}});
+  }
+
+  HeadVectors add_projections() {
     const auto queries =
         project("Q", "query", "what a token looks for", example_.query, example_.queries, "q");
     const auto keys =
         project("K", "key", "what a token offers to others", example_.key, example_.keys, "k");
     const auto values = project("V", "value", "what a token passes on when others attend to it",
                                 example_.value, example_.values, "v");
-    auto scores = add_scores(queries, keys);
+    return {queries, keys, values};
+  }
+
+  torch::Tensor add_attention(const HeadVectors& vectors) {
+    auto scores = add_scores(vectors.queries, vectors.keys);
     if (example_.divisor) scores = add_scaling(scores);
     if (example_.soft_cap > 0) scores = add_soft_cap(scores);
     if (example_.bias.defined()) scores = add_bias(scores);
     if (example_.allowed.defined() && !example_.allowed.all().item<bool>())
       scores = add_mask(scores);
     const auto weights = add_softmax(scores);
-    return add_output(weights, values);
+    return add_output(weights, vectors.values);
   }
 
  private:
@@ -91,39 +96,45 @@ class AttentionSteps {
   torch::Tensor project(const std::string& symbol, const std::string& role,
                         const std::string& meaning, const std::optional<Projection>& projection,
                         const torch::Tensor& given, const std::string& column) {
-    const auto& x = example_.inputs;
+    const bool of_keys = symbol != "Q";
     if (given.defined()) {
       add_step({.title = fmt::format("The {} of each token", role),
                 .formula = symbol,
                 .description =
                     fmt::format("A row of {} is the {} of a token: {}.", symbol, role, meaning),
-                .matrices = {by_token(symbol, given, column, {}, symbol != "Q")}});
+                .matrices = {by_token(symbol, given, column, {}, of_keys)}});
       return given;
     }
+    const bool of_memory = of_keys && example_.memory.defined();
+    const auto& x = of_memory ? example_.memory : example_.inputs;
     if (!projection) return x;
+    const auto& input = of_memory ? "M" : example_.input;
+    const auto row = of_memory ? 0 : row_;
     const auto& weight = projection->weight;
     const auto& bias = projection->bias;
     const auto result = bias.defined() ? x.mm(weight) + bias : x.mm(weight);
-    std::vector<LabelledMatrix> matrices{
-        {"W_" + symbol, weight, numbered("x", weight.size(0)), numbered(column, weight.size(1))}};
+    std::vector<LabelledMatrix> matrices{{"W_" + symbol, weight,
+                                          numbered(input == "X" ? "x" : input, weight.size(0)),
+                                          numbered(column, weight.size(1))}};
     Origin origin{"linear", {x, weight}};
     if (bias.defined()) {
       matrices.push_back(row_matrix("b_" + symbol, bias, column));
       origin.operands.push_back(matrices.back().values);
     }
-    matrices.push_back(by_token(symbol, result, column, std::move(origin)));
+    matrices.push_back(by_token(symbol, result, column, std::move(origin), of_keys));
     add_step({.title = fmt::format("The {} of each token", role),
-              .formula = fmt::format("{0} = X W_{0}{1}", symbol,
+              .formula = fmt::format("{0} = {1} W_{0}{2}", symbol, input,
                                      bias.defined() ? fmt::format(" + b_{}", symbol) : ""),
               .description =
                   fmt::format("The matrix W_{} is learned. It turns the vector of a token into "
                               "its {}: {}.",
                               symbol, role, meaning),
               .matrices = std::move(matrices),
-              .calculation = fmt::format("{}[{}, {}1] = {}{} = {}", symbol, token(), column,
-                                         steps_.products(x[row_], weight.select(1, 0)),
-                                         bias.defined() ? " + " + text(bias[0].item<double>()) : "",
-                                         text(at(result, row_, 0)))});
+              .calculation =
+                  fmt::format("{}[{}, {}1] = {}{} = {}", symbol, of_memory ? source(row) : token(),
+                              column, steps_.products(x[row], weight.select(1, 0)),
+                              bias.defined() ? " + " + text(bias[0].item<double>()) : "",
+                              text(at(result, row, 0)))});
     return result;
   }
 
@@ -342,9 +353,21 @@ int64_t row_of(const char* flag, const std::vector<std::string>& labels, const s
                                fmt::join(labels, " "), count, did_you_mean(token, labels)));
 }
 
+HeadVectors add_projection_steps(const AttentionExample& example, int64_t row,
+                                 Explanation& explanation) {
+  return AttentionSteps(example, row, explanation).add_projections();
+}
+
+torch::Tensor add_score_steps(const AttentionExample& example, const HeadVectors& vectors,
+                              int64_t row, Explanation& explanation) {
+  return AttentionSteps(example, row, explanation).add_attention(vectors);
+}
+
 torch::Tensor add_attention_steps(const AttentionExample& example, int64_t row,
                                   Explanation& explanation) {
-  return AttentionSteps(example, row, explanation).add();
+  AttentionSteps steps(example, row, explanation);
+  if (example.inputs.defined()) steps.add_inputs();
+  return steps.add_attention(steps.add_projections());
 }
 
 }  // namespace attend::app

@@ -97,10 +97,20 @@ struct Projection {
   torch::Tensor bias = {};  ///< (D), or undefined
 };
 
+/// Queries, keys and values of a head.
+struct HeadVectors {
+  torch::Tensor queries;  ///< Q (T, D)
+  torch::Tensor keys;     ///< K (S, D)
+  torch::Tensor values;   ///< V (S, D)
+};
+
 /// An attention to explain.
 struct AttentionExample {
   std::vector<std::string> tokens;       ///< T different labels, of the queries
   torch::Tensor inputs = {};             ///< X (T, E); undefined if Q, K and V are given
+  std::string input = "X";               ///< symbol of `inputs`
+  torch::Tensor memory = {};             ///< M (S, E), the input of K and V in cross-attention;
+                                         ///< undefined in self-attention, where it is `inputs`
   std::optional<Projection> query = {};  ///< Q = X; or X W_Q + b_Q if set
   std::optional<Projection> key = {};    ///< K, likewise
   std::optional<Projection> value = {};  ///< V, likewise
@@ -137,9 +147,18 @@ std::optional<int64_t> number_in(const std::string& text);
 /// Throws InputError with the name of `flag` if there is no such token.
 int64_t row_of(const char* flag, const std::vector<std::string>& labels, const std::string& token);
 
-/// Appends the steps of an attention: inputs, projections, scores, scaling, soft cap, bias, mask,
-/// softmax and weighted sum. The worked numbers are those of the token number `row`. Returns the
-/// output (T, D).
+/// Appends the steps of the projections. The worked numbers are those of the token number `row` or,
+/// of a memory, of its first token.
+HeadVectors add_projection_steps(const AttentionExample& example, int64_t row,
+                                 Explanation& explanation);
+
+/// Appends the steps that follow the projections: scores, scaling, soft cap, bias, mask, softmax
+/// and weighted sum. The worked numbers are those of the token number `row`. Returns the output (T,
+/// D).
+torch::Tensor add_score_steps(const AttentionExample& example, const HeadVectors& vectors,
+                              int64_t row, Explanation& explanation);
+
+/// Appends the steps of an attention: inputs, projections and scores. Returns the output (T, D).
 torch::Tensor add_attention_steps(const AttentionExample& example, int64_t row,
                                   Explanation& explanation);
 

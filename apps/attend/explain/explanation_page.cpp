@@ -78,8 +78,19 @@ bool ExplanationPage::add(const Explanation& explanation) {
     std::string text;
   };
   std::vector<Numbers> all;
-  for (const auto& step : explanation.steps) {
-    for (const auto& matrix : step.matrices) all.push_back({&matrix, numbers_text(matrix.values)});
+  std::map<const LabelledMatrix*, ordered_json> places;
+  std::vector<Pending> pending;
+  for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
+    const auto& matrices = explanation.steps[i].matrices;
+    for (std::size_t j = 0; j < matrices.size(); ++j) {
+      const auto& matrix = matrices[j];
+      if (is_first || matrix.by_token || matrix.values.numel() <= kMaxListed) {
+        all.push_back({&matrix, numbers_text(matrix.values)});
+      } else {
+        places[&matrix] = nullptr;
+        pending.push_back({explanations_.size(), i, j, matrix.values});
+      }
+    }
   }
   // Small matrices first: among them are the scores, the weights and the token vectors.
   std::vector<const Numbers*> order;
@@ -95,22 +106,19 @@ bool ExplanationPage::add(const Explanation& explanation) {
     if (bytes + numbers->text.size() <= kMaxNumberBytes) {
       added.insert(numbers->text);
       bytes += numbers->text.size();
-    } else if (numbers->matrix->by_token && !is_first) {
-      return false;
-    } else {
+    } else if (is_first) {
       left_out.insert(numbers->matrix);
+    } else {
+      return false;
     }
   }
-  std::map<const LabelledMatrix*, ordered_json> places;
   for (const auto& [matrix, text] : all) {
     if (left_out.contains(matrix)) {
       places[matrix] = nullptr;
-      ++left_out_[matrix->name];
-      continue;
+      left_out_.insert(matrix->name);
+    } else {
+      places[matrix] = place_of(text);
     }
-    const auto [place, is_new] = number_indices_.emplace(text, numbers_.size());
-    if (is_new) numbers_.push_back(ordered_json::parse(text));
-    places[matrix] = place->second;
   }
   auto json =
       to_json(explanation, [&](const LabelledMatrix& matrix) { return places.at(&matrix); });
@@ -123,7 +131,32 @@ bool ExplanationPage::add(const Explanation& explanation) {
   bytes_ += bytes - before + json_text(json).size();
   if (is_first) content_ = content_of(explanation, title_);
   explanations_.push_back(std::move(json));
+  pending_.insert(pending_.end(), pending.begin(), pending.end());
   return true;
+}
+
+void ExplanationPage::add_pending() {
+  std::stable_sort(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
+    return a.values.numel() < b.values.numel();
+  });
+  for (const auto& [explanation, step, index, values] : pending_) {
+    auto& matrix = explanations_[explanation]["steps"][step]["matrices"][index];
+    const auto text = numbers_text(values);
+    const bool is_new = !number_indices_.contains(text);
+    if (is_new && bytes_ + text.size() > kMaxNumberBytes) {
+      left_out_.insert(matrix["name"].get<std::string>());
+      continue;
+    }
+    if (is_new) bytes_ += text.size();
+    matrix["values"] = place_of(text);
+  }
+  pending_.clear();
+}
+
+std::size_t ExplanationPage::place_of(const std::string& numbers) {
+  const auto [place, is_new] = number_indices_.emplace(numbers, numbers_.size());
+  if (is_new) numbers_.push_back(ordered_json::parse(numbers));
+  return place->second;
 }
 
 std::size_t ExplanationPage::index_of(const std::vector<std::string>& labels) {
@@ -135,14 +168,13 @@ std::size_t ExplanationPage::index_of(const std::vector<std::string>& labels) {
   return place->second;
 }
 
-std::string ExplanationPage::html() const {
+std::string ExplanationPage::html() {
+  add_pending();
   auto notes = notes_;
   if (!left_out_.empty()) {
-    std::vector<std::string> names;
-    for (const auto& [name, count] : left_out_) names.push_back(name);
     notes.push_back(
         fmt::format("The numbers of {} are not in all steps of this file, which has at most 10 MB.",
-                    fmt::join(names, ", ")));
+                    fmt::join(left_out_, ", ")));
   }
   const ordered_json data{{"notes", std::move(notes)},
                           {"explanation",

@@ -310,7 +310,11 @@ class ExplanationView {
         found.lines ? equation("= ", el("b", { class: "result" }, value)) : null,
         found.note ? el("p", { class: "note" }, found.note) : null,
         found.reason === "given"
-          ? el("p", { class: "note" }, "This number is given: no step shows how it is computed.")
+          ? el(
+              "p",
+              { class: "note" },
+              "This number is given: it is an input or a learned weight, or it is computed outside these steps.",
+            )
           : null,
         found.reason === "missing"
           ? el(

@@ -133,13 +133,17 @@ const OPERATIONS = {
     };
   },
 
-  mask({ operands: [s], result, row, column }) {
-    const masked = result.at(row, column) === -Infinity;
+  mask({ operands: [s], result, row, column, options }) {
+    const value = result.at(row, column);
     return {
       lines: [
-        masked
-          ? ["-inf instead of ", cell(s, row, column), ", because it is masked"]
-          : [cell(s, row, column)],
+        value === s.at(row, column)
+          ? [cell(s, row, column)]
+          : [
+              `${decimal(value, options.decimals)} instead of `,
+              cell(s, row, column),
+              result.betweenTokens ? ", because it is masked" : ", because it is not chosen",
+            ],
       ],
       sources: [same(s, row, column)],
     };
@@ -170,10 +174,55 @@ const OPERATIONS = {
   },
 
   product({ operands: [x, c], row, column }) {
-    const factor = c.columns.length > 1 ? column : 0;
+    const factor = [c.rows.length > 1 ? row : 0, c.columns.length > 1 ? column : 0];
     return {
-      lines: [[cell(x, row, column), " · ", cell(c, 0, factor)]],
-      sources: [same(x, row, column), [c, (_, k) => k === factor]],
+      lines: [[cell(x, row, column), " · ", cell(c, ...factor)]],
+      sources: [same(x, row, column), same(c, ...factor)],
+    };
+  },
+
+  mix({ operands: [x, y, m], row, column }) {
+    return {
+      lines: [
+        [
+          cell(x, row, column),
+          " + ",
+          cell(m, 0, 0),
+          " · (",
+          cell(y, row, column),
+          " - ",
+          cell(x, row, column),
+          ")",
+        ],
+      ],
+      sources: [same(x, row, column), same(y, row, column), same(m, 0, 0)],
+    };
+  },
+
+  rotary({ operands: [x, cos, sin], number: distance, row, column, options }) {
+    const isFirst = Math.floor(column / distance) % 2 === 0;
+    const other = column + (isFirst ? distance : -distance);
+    const terms = [product(cell(x, row, column), cell(cos, row, column))];
+    const sources = [same(x, row, column), same(cos, row, column)];
+    // A model may turn only the first numbers of a row. The others have sin 0.
+    if (other < x.columns.length) {
+      terms.push(product(cell(x, row, other), cell(sin, row, column)));
+      sources.push(same(x, row, other), same(sin, row, column));
+    }
+    return { lines: [total(terms, options)], sources };
+  },
+
+  mixture({ operands: [g, ...experts], row, column, options }) {
+    const chosen = g.columns.map((_, e) => e).filter((e) => g.at(row, e) !== 0);
+    return {
+      lines: [
+        [`sum over the chosen experts ${chosen.map((e) => e + 1).join(", ")}`],
+        total(
+          chosen.map((e) => product(cell(g, row, e), cell(experts[e], row, column))),
+          options,
+        ),
+      ],
+      sources: chosen.flatMap((e) => [same(g, row, e), same(experts[e], row, column)]),
     };
   },
 
@@ -296,7 +345,22 @@ const OPERATIONS = {
       ],
     };
   },
+
+  l2_norm({ operands: [x, w], row, column, options: { decimals } }) {
+    const squares = sum(x.row(row).map((value) => value ** 2));
+    return {
+      lines: [
+        [name(x, row, column), " / sqrt(sum of squares) · ", name(w, 0, 0)],
+        [cell(x, row, column), ` / sqrt(${decimal(squares, decimals)}) · `, cell(w, 0, 0)],
+      ],
+      note: `The sum is that of the squares of the ${x.columns.length} numbers of the row.`,
+      sources: [[x, (r) => r === row], same(w, 0, 0)],
+    };
+  },
 };
+
+/** Operations whose operands may be absent: other heads, and experts that no token chooses. */
+const WITH_ABSENT = ["columns", "mixture"];
 
 const SHIFTED =
   "The largest score is subtracted from all scores, which does not change the result.";
@@ -311,7 +375,7 @@ export function trace(matrix, row, column, resolve, options) {
   if (!operation) return { reason: "given" };
   const operands = origin.operands.map(resolve);
   const missing = operands.find((operand, i) => {
-    return operand ? !operand.present : origin.operation !== "columns";
+    return operand ? !operand.present : !WITH_ABSENT.includes(origin.operation);
   });
   if (missing !== undefined) return { reason: "missing", name: missing?.name };
   return operation({ ...origin, operands, result: matrix, row, column, options });

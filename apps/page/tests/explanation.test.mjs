@@ -3,6 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 
+import { decimal, Matrix } from "../src/matrix.js";
+import { trace } from "../src/trace.js";
 import { makeExplanation } from "./explanation_fixtures.mjs";
 import { explained } from "./fixtures.mjs";
 import { openData } from "./open.mjs";
@@ -160,6 +162,56 @@ describe("a cell", () => {
   });
 });
 
+test("each operation of a run gives the value of its cell", () => {
+  const numbers = (name, values) =>
+    new Matrix(0, {
+      name,
+      rows: values.map((_, i) => `r${i}`),
+      columns: values[0].map((_, j) => `c${j}`),
+      values,
+    });
+  const x = numbers("x", [
+    [0.5, -1.5, 2, 0.25],
+    [1, 3, -2, 0.5],
+  ]);
+  const y = numbers("y", [
+    [1, 2, 3, 4],
+    [-4, 3, -2, 1],
+  ]);
+  const shares = numbers("G", [
+    [0.25, 0, 0.75],
+    [0, 1, 0],
+  ]);
+  for (const [origin, operands, row, column, expected] of [
+    [{ operation: "product" }, [x, numbers("G", [[0.5], [0.25]])], 1, 2, -0.5],
+    [{ operation: "product" }, [x, numbers("c", [[2, 3, 4, 5]])], 1, 2, -8],
+    [{ operation: "mix" }, [x, y, numbers("m", [[0.25]])], 0, 1, -1.5 + 0.25 * 3.5],
+    [{ operation: "rotary", number: 1 }, [x, y, y], 0, 1, -1.5 * 2 + 0.5 * 2],
+    [{ operation: "rotary", number: 2 }, [x, y, y], 1, 0, 1 * -4 + -2 * -4],
+    [{ operation: "rotary", number: 3 }, [x, y, y], 1, 2, -2 * -2],
+    [{ operation: "mixture" }, [shares, x, null, y], 0, 2, 0.25 * 2 + 0.75 * 3],
+    [{ operation: "l2_norm" }, [x, numbers("w", [[2]])], 1, 3, (2 * 0.5) / Math.sqrt(14.25)],
+    [{ operation: "mask" }, [x], 1, 1, 0],
+  ]) {
+    const result = numbers(
+      "result",
+      x.rows.map((_, i) => x.columns.map((_, j) => (i === row && j === column ? expected : 9))),
+    );
+    result.origin = { ...origin, operands };
+    const { lines, sources } = trace(result, row, column, (operand) => operand, { decimals: 4 });
+    const text = lines
+      .at(-1)
+      .map((part) => {
+        if (typeof part === "string") return part;
+        return `(${decimal(part.matrix.at(part.row, part.column), 4)})`;
+      })
+      .join("");
+    const [number] = text.split(" instead of ");
+    assert.ok(Math.abs(computed(number) - expected) < 1e-3, `${origin.operation}: ${text}`);
+    assert.ok(sources.every(([matrix]) => operands.includes(matrix)));
+  }
+});
+
 describe("steps", () => {
   test("open one by one, and the first one and the change are open", async () => {
     const page = await openData(explained());
@@ -218,6 +270,15 @@ test("layer and head are chosen, and the same steps stay open", async () => {
   assert.equal(await page.locator(".subtitle").textContent(), expected.title);
 });
 
+test("a title that is that of the page is shown once", async () => {
+  const file = explained();
+  const [first] = file.explanation.explanations;
+  first.title = file.explanation.title;
+  file.explanation.explanations = [first];
+  const page = await openData(file);
+  assert.equal(await page.getByText(first.title, { exact: true }).count(), 1);
+});
+
 test("numbers that the file does not contain are reported", async () => {
   const file = explained();
   const { matrices } = file.explanation.explanations[0].steps[15];
@@ -228,12 +289,3 @@ test("numbers that the file does not contain are reported", async () => {
   assert.match(await stepOf(page, "Feed-forward").locator(".worked .note").textContent(), /W_F/);
   assert.deepEqual(page.problems, []);
 });
-test("a title that is that of the page is shown once", async () => {
-  const file = explained();
-  const [first] = file.explanation.explanations;
-  first.title = file.explanation.title;
-  file.explanation.explanations = [first];
-  const page = await openData(file);
-  assert.equal(await page.getByText(first.title, { exact: true }).count(), 1);
-});
-
