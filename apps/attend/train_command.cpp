@@ -11,6 +11,7 @@
 #include "recipe_flags.h"
 #include "serve/server_option.h"
 #include "serve/training_server.h"
+#include "stop_signal.h"
 #include "sweep.h"
 #include "table_text.h"
 #include "task_cache.h"

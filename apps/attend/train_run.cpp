@@ -37,9 +37,18 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Returns the signal that stopped the training; SIGTERM if another process received it.
-int received_signal() {
-  return StopSignal::received() == 0 ? SIGTERM : StopSignal::received();
+/// Returns a signal that one of the processes has received, the same in all of them; 0 if none has.
+int received_signal(train::Processes& processes) {
+  if (processes.size() == 1) return StopSignal::received();
+  auto signals = torch::zeros({processes.size()}, torch::kLong);
+  signals[processes.rank()] = StopSignal::received();
+  processes.sum(signals);
+  return static_cast<int>(signals.max().item<int64_t>());
+}
+
+/// Throws Interrupted in all processes if one of them has received a signal.
+void check_signals(train::Processes& processes) {
+  if (const int signal = received_signal(processes); signal != 0) throw Interrupted(signal);
 }
 
 /// Trains a run and prints its progress and results.
@@ -77,11 +86,10 @@ class Training {
         replace_file(run_.directory().file(train::RunFiles::report_text), text);
     };
     try {
-      if (result.stop_reason == train::StopReason::stop_requested)
-        throw Interrupted(received_signal());
+      if (result.stop_reason == train::StopReason::stop_requested) check_signals(run_.processes());
       Activity activity("evaluating the best weights", "batches");
       result = run_.finish(result, write_report, [&](int64_t done, int64_t count) {
-        if (StopSignal::received() != 0) throw Interrupted(StopSignal::received());
+        check_signals(run_.processes());
         activity.show(done, count);
       });
     } catch (const Interrupted&) {
@@ -230,9 +238,11 @@ void train_run(train::RecipeRun run, double epochs) {
 
 void train_beside_rank_0(train::RecipeRun run) {
   const StopSignal signals;
-  const auto result = run.train({.stop_requested = [] { return StopSignal::received() != 0; }});
-  if (result.stop_reason == train::StopReason::stop_requested) throw Interrupted(received_signal());
-  run.finish(result);
+  const auto stop = [] { return StopSignal::received() != 0; };
+  const auto result = run.train({.stop_requested = stop, .stop_evaluation = stop});
+  auto& processes = run.processes();
+  if (result.stop_reason == train::StopReason::stop_requested) check_signals(processes);
+  run.finish(result, {}, [&](int64_t, int64_t) { check_signals(processes); });
 }
 
 void train_run_with_results(train::RecipeRun run, double epochs) {

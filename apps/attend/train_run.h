@@ -10,7 +10,7 @@ namespace attend::app {
 void train_run(train::RecipeRun run, double epochs);
 
 /// Trains and finishes a run together with rank 0, which prints and writes the run. Throws
-/// Interrupted if a signal stopped the run before it was finished.
+/// Interrupted if a signal to one of the processes stopped the run before it was finished.
 void train_beside_rank_0(train::RecipeRun run);
 
 /// Does the same as `train_run`, and then prints the report, a summary and the next commands.

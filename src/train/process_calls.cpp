@@ -110,7 +110,11 @@ void in_rank_0(Processes& processes, const std::function<void()>& work) {
       thrown = std::current_exception();
     }
   }
-  outcome = broadcast(processes, outcome);
+  try {
+    outcome = broadcast(processes, outcome);
+  } catch (const std::exception&) {  // another process is gone
+    if (!thrown) throw;
+  }
   if (thrown) std::rethrow_exception(thrown);
   if (outcome[0] == kInputError) throw InputError(outcome.substr(1));
   if (outcome[0] == kError) throw std::runtime_error("rank 0: " + outcome.substr(1));

@@ -28,25 +28,17 @@ Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches,
                             const EvaluationOptions& options) {
   const auto device = device_of(module_of(model));
   const bool is_classifier = std::holds_alternative<SequenceClassifier>(model);
-  const auto chosen = spread(std::ssize(batches), options.max_batches);
-  Evaluation result{.is_partial = chosen.size() < batches.size()};
-  int64_t done = 0;
-  for (const auto index : chosen) {
-    if (options.stop_requested()) break;
+  return evaluate_in_batches(std::ssize(batches), options, [&](int64_t index) {
     const auto batch = to_device(batches[static_cast<std::size_t>(index)], device);
     const auto logits = logits_of(model, batch);
-    result.loss += summed_loss(logits, batch.targets).item<double>();
-    result.num_targets += num_targets(batch);
-    result.exact_match += exact_match(logits, batch);
+    Evaluation result{.loss = summed_loss(logits, batch.targets).item<double>(),
+                      .exact_match = exact_match(logits, batch),
+                      .num_targets = num_targets(batch)};
     if (is_classifier) {
-      const auto matrix = confusion_matrix(logits.argmax(-1), batch.targets, logits.size(-1));
-      auto& sum = result.confusion_matrix;
-      sum = sum.defined() ? sum + matrix : matrix;
+      result.confusion_matrix = confusion_matrix(logits.argmax(-1), batch.targets, logits.size(-1));
     }
-    if (options.on_batch) options.on_batch(++done, std::ssize(chosen));
-  }
-  result.loss /= static_cast<double>(result.num_targets);
-  return result;
+    return result;
+  });
 }
 
 }  // namespace

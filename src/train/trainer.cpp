@@ -141,7 +141,12 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
   torch::manual_seed(static_cast<uint64_t>(config.seed + processes_->rank()));
 }
 
-TrainResult Trainer::run(const TrainerHooks& hooks) {
+TrainResult Trainer::run(const TrainerHooks& all_hooks) {
+  auto hooks = all_hooks;
+  if (processes_->rank() > 0) {
+    hooks.observers.clear();
+    hooks.checkpoint_sink = nullptr;
+  }
   for (const auto* observer : hooks.observers)
     TORCH_CHECK_VALUE(observer != nullptr,
                       "Trainer requires observers that are not null, found null");
@@ -163,7 +168,7 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
       if (is_report_step(state_.step)) report(hooks);
     }
     if (state_.evaluation_pending) {
-      if (processes_->rank() == 0) evaluate(hooks);
+      evaluate(hooks);
       if (processes_->size() > 1) state_ = broadcast(*processes_, state_);
       saved = false;
     }
@@ -192,13 +197,12 @@ TrainResult Trainer::run(const TrainerHooks& hooks) {
 }
 
 int64_t Trainer::num_threads() {
-  const int64_t available = torch::get_num_threads();
   if (config_.threads > 0) return config_.threads;
+  const auto available = std::max<int64_t>(torch::get_num_threads() / processes_->local_size(), 1);
   // A resumed run uses the same number of threads as before, unless LibTorch now has fewer threads.
   if (state_.threads > 0 && state_.threads <= available) return state_.threads;
-  if (available == 1 || !device_.is_cpu()) return available;
-  // Each process would measure while the others wait for it in the measured work.
-  if (processes_->size() > 1) return std::max<int64_t>(available / processes_->local_size(), 1);
+  // Of several processes, each would measure while the others wait for it in the measured work.
+  if (available == 1 || !device_.is_cpu() || processes_->size() > 1) return available;
   const auto before = checkpoint();
   const auto next = state_.step + 1;
   const auto work = [&] { accumulate_gradients(next, 1); };
@@ -350,7 +354,18 @@ double Trainer::seconds_left() const {
          seconds_per_evaluation * static_cast<double>(evaluations_left);
 }
 
+void Trainer::share_buffers() {
+  if (processes_->size() == 1) return;
+  const torch::NoGradGuard no_grad;
+  Tensors buffers;
+  for (const auto& buffer : module().named_buffers()) {
+    if (buffer.value().defined()) buffers.emplace(buffer.key(), buffer.value());
+  }
+  for (const auto& [name, values] : broadcast(*processes_, buffers)) buffers.at(name).copy_(values);
+}
+
 void Trainer::evaluate(const TrainerHooks& hooks) {
+  share_buffers();
   bool stopped = false;
   const auto stop = [&] {
     stopped = stopped || (hooks.stop_evaluation && hooks.stop_evaluation());
@@ -361,9 +376,10 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     const EvalGuard eval(module());
     const torch::NoGradGuard no_grad;
     const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
-    return objective_->evaluate({config_.eval_batches, stop});
+    return objective_->evaluate(
+        {.max_batches = config_.eval_batches, .stop_requested = stop, .processes = processes_});
   }();
-  if (stopped) return;
+  if (any_process(*processes_, stopped) || processes_->rank() > 0) return;
   state_.evaluation_pending = false;
   state_.last = result;
   ++state_.evaluations_without_improvement;

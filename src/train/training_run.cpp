@@ -125,7 +125,10 @@ TrainResult TrainingRun::train(const TrainerHooks& hooks) {
       hooks.checkpoint_sink == nullptr,
       "TrainingRun saves checkpoints in its directory, found another checkpoint_sink");
   if (is_finished_) return trainer_->run({.observers = hooks.observers});
-  if (processes_->rank() > 0) return trainer_->run({.stop_requested = hooks.stop_requested});
+  if (processes_->rank() > 0) {
+    return trainer_->run(
+        {.stop_requested = hooks.stop_requested, .stop_evaluation = hooks.stop_evaluation});
+  }
   // Background threads write the files, so that a slow disk does not slow down training.
   const auto step = state().step;
   BackgroundObserver files(
@@ -143,7 +146,7 @@ TrainResult TrainingRun::train(const TrainerHooks& hooks) {
 Evaluation TrainingRun::evaluate(const BatchCallback& on_batch) {
   const torch::NoGradGuard no_grad;
   const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
-  return objective_->evaluate({.on_batch = on_batch});
+  return objective_->evaluate({.on_batch = on_batch, .processes = processes_});
 }
 
 TrainResult TrainingRun::finish(const TrainResult& result,
@@ -155,18 +158,17 @@ TrainResult TrainingRun::finish(const TrainResult& result,
   in_rank_0(*processes_, [&] {
     check_in_place();
     directory().load_weights(module);
-    module.eval();
-    if (final.state.best.value().is_partial) final.state.best = evaluate(on_batch);
-    module.to(torch::kCPU);
+  });
+  if (processes_->size() > 1) load_state_dict(module, broadcast(*processes_, state_dict(module)));
+  module.eval();
+  if (final.state.best.value().is_partial) final.state.best = evaluate(on_batch);
+  module.to(torch::kCPU);
+  in_rank_0(*processes_, [&] {
     check_in_place();
     if (write_results) write_results();
     directory().finish(module, final);
   });
-  if (processes_->size() == 1) return final;
-  module.to(torch::kCPU);
-  module.eval();
-  load_state_dict(module, broadcast(*processes_, state_dict(module)));
-  final.state = broadcast(*processes_, final.state);
+  if (processes_->size() > 1) final.state = broadcast(*processes_, final.state);
   return final;
 }
 

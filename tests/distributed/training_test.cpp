@@ -4,32 +4,16 @@
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
-#include "distributed/connect.h"
+#include "support/in_threads.h"
 
-#include <arpa/inet.h>
-#include <gtest/gtest.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <gmock/gmock.h>
 
 #include <cmath>
-#include <thread>
 
 namespace attend::distributed {
 namespace {
 
 using train::Recipe;
-
-int64_t free_port() {
-  const int listener = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  close(listener);
-  return ntohs(address.sin_port);
-}
 
 /// A model in float64 and its trainer.
 struct Training {
@@ -99,27 +83,53 @@ TEST_P(TrainingInProcesses, FollowsASingleProcess) {
   Training expected(recipe);
   expected.run(train::single_process());
 
-  Launch launch;
-  launch.size = size;
-  launch.local_size = size;
-  launch.address = "127.0.0.1";
-  launch.port = free_port();
-  launch.attempt = "0";
   std::vector<std::unique_ptr<Training>> trainings;
   for (int64_t rank = 0; rank < size; ++rank) {
     // Training starts with the weights of rank 0, whatever the others have.
     recipe.training.seed += rank > 0 ? 1 : 0;
     trainings.push_back(std::make_unique<Training>(recipe));
   }
-  std::vector<std::thread> threads;
-  for (int64_t rank = 0; rank < size; ++rank) {
-    launch.rank = rank;
-    threads.emplace_back([launch, &training = *trainings[static_cast<std::size_t>(rank)]] {
-      training.run(connect(launch, {.timeout = std::chrono::minutes(2)}));
+  const auto errors = in_processes(size, [&](const auto& processes) {
+    trainings[static_cast<std::size_t>(processes->rank())]->run(processes);
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+  for (const auto& training : trainings) expect_equal(*training, expected);
+}
+
+/// A module with a buffer that each process changes in training, like the statistics of a batch
+/// norm. The loss of a validation batch is the buffer.
+struct Buffered : train::Objective {
+  struct Module : torch::nn::Module {
+    torch::Tensor weight = register_parameter("weight", torch::ones(1));
+    torch::Tensor buffer = register_buffer("buffer", torch::zeros(1));
+  };
+
+  explicit Buffered(int64_t rank) : rank(rank) {}
+  torch::nn::Module& module() override { return net; }
+  train::TrainingBatch training_batch(int64_t size, train::Sampler& /*sampler*/) override {
+    return {size, size, [this]() -> train::TrainingLoss {
+              net.buffer.fill_(static_cast<double>(rank + 1));
+              return {net.weight.sum()};
+            }};
+  }
+  train::Evaluation evaluate(const train::EvaluationOptions& options) override {
+    return train::evaluate_in_batches(4, options, [this](int64_t) -> train::Evaluation {
+      return {.loss = net.buffer.item<double>(), .num_targets = 1};
     });
   }
-  for (auto& thread : threads) thread.join();
-  for (const auto& training : trainings) expect_equal(*training, expected);
+
+  Module net;
+  int64_t rank;
+};
+
+TEST(Trainer, ProcessesEvaluateWithTheBuffersOfRank0) {
+  const auto errors = in_processes(3, [](const auto& processes) {
+    const train::TrainingConfig config{.max_steps = 1, .batch_size = 3, .threads = 1};
+    const auto objective = std::make_shared<Buffered>(processes->rank());
+    train::Trainer trainer(objective, config, {}, nullptr, processes);
+    EXPECT_EQ(trainer.run().state.last->loss, 1.0);
+  });
+  EXPECT_THAT(errors, testing::Each(""));
 }
 
 }  // namespace

@@ -74,23 +74,17 @@ class DatasetObjective : public Objective {
   Evaluation evaluate(const EvaluationOptions& options) override {
     const auto count = static_cast<int64_t>(*validation_.size());
     const auto batches = (count + kEvalBatchSize - 1) / kEvalBatchSize;
-    const auto chosen = spread(batches, options.max_batches);
-    Evaluation result{.is_partial = std::ssize(chosen) < batches};
-    int64_t done = 0;
-    for (const auto index : chosen) {
-      if (options.stop_requested()) break;
+    return evaluate_in_batches(batches, options, [&](int64_t index) {
       const auto first = index * kEvalBatchSize;
       std::vector<std::size_t> indices(
           static_cast<std::size_t>(std::min(kEvalBatchSize, count - first)));
       std::iota(indices.begin(), indices.end(), static_cast<std::size_t>(first));
       const auto loss = this->loss(get_batch(validation_, indices));
-      result.loss += loss.sum.template item<double>();
-      result.num_targets += std::ssize(indices);
-      if (loss.exact_match) result.exact_match += loss.exact_match();
-      if (options.on_batch) options.on_batch(++done, std::ssize(chosen));
-    }
-    result.loss /= static_cast<double>(result.num_targets);
-    return result;
+      Evaluation result{.loss = loss.sum.template item<double>(),
+                        .num_targets = std::ssize(indices)};
+      if (loss.exact_match) result.exact_match = loss.exact_match();
+      return result;
+    });
   }
 
  private:

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/train/evaluation.h"
+#include "attend/train/processes.h"
 #include "attend/train/sampler.h"
 
 #include <torch/nn/module.h>
@@ -9,6 +10,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 
 namespace attend::train {
@@ -38,7 +40,8 @@ struct TrainingBatch {
 };
 
 /// Called after each batch of an evaluation with the number of evaluated batches and the number of
-/// all batches of the evaluation.
+/// all batches of the evaluation. With several processes, which evaluate a batch each at the same
+/// time, called in all of them.
 using BatchCallback = std::function<void(int64_t done, int64_t count)>;
 
 /// Options of `Objective::evaluate`.
@@ -49,7 +52,18 @@ struct EvaluationOptions {
   /// trainer then ignores the result, and evaluates again when training continues.
   std::function<bool()> stop_requested = [] { return false; };
   BatchCallback on_batch = {};  ///< called after each batch; optional
+  /// The processes that evaluate together. All of them call `Objective::evaluate`, with equal
+  /// weights. An objective that ignores them evaluates all batches in each process.
+  std::shared_ptr<Processes> processes = single_process();
 };
+
+/// Evaluates batches for `Objective::evaluate`, as the options say. `evaluate` returns the results
+/// of the batch with this index, from 0 to `num_batches` - 1; its `loss` is the sum over the
+/// targets. Several processes evaluate different batches; the result is that of all of them, and
+/// has the same bits as that of a single process. The function stops in all processes if
+/// `stop_requested` returns true in one of them.
+ATTEND_API Evaluation evaluate_in_batches(int64_t num_batches, const EvaluationOptions& options,
+                                          const std::function<Evaluation(int64_t index)>& evaluate);
 
 /// Base class of training objectives for a `Trainer`: module, training data, loss and evaluation,
 /// as in a LightningModule. Derive from it to train a custom module. `TaskObjective` implements it
@@ -81,7 +95,7 @@ class ATTEND_API Objective {
   virtual TrainingBatch training_batch(int64_t size, Sampler& sampler) = 0;
 
   /// Evaluates the module on the validation data. Called in eval mode, without gradients, and with
-  /// the same autocast state as `TrainingBatch::loss`.
+  /// the same autocast state as `TrainingBatch::loss`. See `evaluate_in_batches`.
   virtual Evaluation evaluate(const EvaluationOptions& options) = 0;
 
   /// Returns further state to save in checkpoints, by name. Empty by default.

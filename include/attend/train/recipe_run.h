@@ -110,6 +110,8 @@ class ATTEND_API RecipeRun {
 
   /// See `TrainingRun::directory`.
   const RunDirectory& directory() const { return run_.directory(); }
+  /// The processes that train together.
+  Processes& processes() const { return *processes_; }
   /// The device of the model.
   torch::Device device() const { return run_.device(); }
   /// See `TrainingRun::is_resumed`.

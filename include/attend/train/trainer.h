@@ -85,9 +85,9 @@ struct TrainerHooks {
 /// With several `processes`, each trains on its part of every batch; the parts are equally large,
 /// or differ by one sample. The weights of all processes stay equal, and follow those that a single
 /// process would train, except for rounding errors, dropout and `TrainingLoss::auxiliary`, which
-/// is averaged over the processes. Rank 0 evaluates, its state is the one from which all processes
-/// start, and only its hooks are called, except `stop_requested`, which stops all processes if it
-/// returns true in one of them.
+/// is averaged over the processes. The processes evaluate together, with the buffers of rank 0. The
+/// state of rank 0 is the one from which all processes start, and only its hooks are called, except
+/// `stop_requested` and `stop_evaluation`, which stop all processes if one of them returns true.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
@@ -131,9 +131,9 @@ class ATTEND_API Trainer {
  private:
   /// Returns the number of CPU threads to train with. It is the first of these that applies:
   /// - `config.threads` if it is not 0
-  /// - `TrainerState::threads` if it is not 0 and not larger than the number of available threads
-  /// - with several processes: an equal part of the available threads
-  /// - for a module on the CPU: the fastest number, which is measured
+  /// - `TrainerState::threads` if it is not 0 and not larger than the number of available threads,
+  ///   of which each of several processes on a machine has an equal part
+  /// - for a module on the CPU, and one process: the fastest number, which is measured
   /// - the number of available threads
   int64_t num_threads();
   /// Restores the checkpoint of rank 0 in all processes.
@@ -151,6 +151,9 @@ class ATTEND_API Trainer {
   [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
   void report(const TrainerHooks& hooks);
   double seconds_left() const;
+  /// Replaces the buffers of the module, such as the statistics of batch norms, by those of rank 0.
+  void share_buffers();
+  /// Evaluates, and updates the state in rank 0.
   void evaluate(const TrainerHooks& hooks);
   /// Returns the states of the generators of all processes except rank 0, by their names in
   /// checkpoints. Called by all processes.

@@ -79,11 +79,11 @@ class ATTEND_API TrainingRun {
 
   /// Loads the best weights into the module, sets eval mode, moves the module to the CPU, calls
   /// `write_results`, writes the summary, and deletes the run that was overwritten, if there is
-  /// one. Of several processes, rank 0 does this, and all get the weights. If evaluations during
-  /// training used a part of the validation data
-  /// (`TrainingConfig::eval_batches`), first evaluates the best weights on all of it. Returns
-  /// `result` with this evaluation as the best, and calls `on_batch` during it. Do not call
-  /// `finish` after a requested stop (`StopReason::stop_requested`).
+  /// one. Of several processes, all get the weights, and rank 0 writes the files. If evaluations
+  /// during training used a part of the validation data (`TrainingConfig::eval_batches`), first
+  /// evaluates the best weights on all of it. Returns `result` with this evaluation as the best,
+  /// and calls `on_batch` during it, in all processes. Do not call `finish` after a requested stop
+  /// (`StopReason::stop_requested`).
   ///
   ///     TrainingRun run("runs/vit", objective, config);
   ///     run.finish(run.train(), [&] {

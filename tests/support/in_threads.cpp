@@ -1,0 +1,67 @@
+#include "support/in_threads.h"
+
+#include "distributed/connect.h"
+
+#include <arpa/inet.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <exception>
+#include <thread>
+
+namespace attend::distributed {
+namespace {
+
+int64_t free_port() {
+  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
+  ::close(listener);
+  return ntohs(address.sin_port);
+}
+
+}  // namespace
+
+Launch local_launch(int64_t size) {
+  Launch launch;
+  launch.size = size;
+  launch.local_size = size;
+  launch.address = "127.0.0.1";
+  launch.port = free_port();
+  launch.attempt = "0";
+  return launch;
+}
+
+std::vector<std::string> in_threads(int64_t size, const std::function<void(int64_t rank)>& work) {
+  std::vector<std::string> messages(static_cast<std::size_t>(size));
+  std::vector<std::thread> threads;
+  for (int64_t rank = 0; rank < size; ++rank) {
+    threads.emplace_back([&, rank] {
+      try {
+        work(rank);
+      } catch (const std::exception& error) {
+        messages[static_cast<std::size_t>(rank)] = error.what();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  return messages;
+}
+
+std::vector<std::string> in_processes(
+    int64_t size, const std::function<void(const std::shared_ptr<train::Processes>&)>& work) {
+  const auto first = local_launch(size);
+  return in_threads(size, [&](int64_t rank) {
+    auto launch = first;
+    launch.rank = rank;
+    work(size == 1 ? train::single_process()
+                   : connect(launch, {.timeout = std::chrono::minutes(2)}));
+  });
+}
+
+}  // namespace attend::distributed
