@@ -1,5 +1,6 @@
 #include "error_message.h"
 
+#include "attend/input_error.h"
 #include "flag_synonyms.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
@@ -170,6 +171,11 @@ std::string error_text(const std::exception& error) {
   if (const auto* failed = dynamic_cast<const nlohmann::json::exception*>(&error))
     return message_of(*failed);
   return error.what();
+}
+
+bool is_wrong_input(const std::exception& error) {
+  return dynamic_cast<const InputError*>(&error) != nullptr ||
+         dynamic_cast<const c10::ValueError*>(&error) != nullptr;
 }
 
 std::string switch_takes_no_value(const std::string& name) {

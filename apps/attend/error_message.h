@@ -10,6 +10,9 @@ namespace attend::app {
 /// Returns the message of an exception, without names of C++ types and functions.
 std::string error_text(const std::exception& error);
 
+/// True if an exception other than a command line error is about wrong input: exit status 2.
+bool is_wrong_input(const std::exception& error);
+
 /// Returns the message for a command line error. If a subcommand or flag is unknown, the message
 /// suggests the flag with the same meaning or the most similar name.
 std::string parse_error_message(const CLI::App& app, const CLI::ParseError& error);

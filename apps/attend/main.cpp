@@ -9,7 +9,6 @@
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>
-#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -26,7 +25,9 @@ namespace {
 
 enum ExitStatus { kDone = 0, kFailed = 1, kWrongInput = 2 };
 
+/// Prints the message, unless it is empty because another process prints it.
 int print_error(ExitStatus status, const std::string& message) {
+  if (message.empty()) return status;
   attend::app::write_error(
       fmt::format("attend: {}\n", attend::app::without_control_codes(message)));
   return status;
@@ -121,11 +122,8 @@ int main(int argc, char** argv) {
     return 128 + interrupted.signal();
   } catch (const CLI::ParseError& error) {
     return print_error(kWrongInput, attend::app::parse_error_message(app, error));
-  } catch (const attend::InputError& error) {
-    return print_error(kWrongInput, attend::app::error_message(app, error));
-  } catch (const c10::ValueError& error) {
-    return print_error(kWrongInput, attend::app::error_message(app, error));
   } catch (const std::exception& error) {
-    return print_error(kFailed, attend::app::error_message(app, error));
+    return print_error(attend::app::is_wrong_input(error) ? kWrongInput : kFailed,
+                       attend::app::error_message(app, error));
   }
 }

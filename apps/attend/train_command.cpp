@@ -5,6 +5,7 @@
 #include "attend/train/device.h"
 #include "attend/train/recipe_run.h"
 #include "commands.h"
+#include "distributed/launch.h"
 #include "error_message.h"
 #include "options.h"
 #include "recipe_files.h"
@@ -22,6 +23,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -44,7 +46,11 @@ struct TrainArguments {
   bool print_config = false;
   std::string init_from;  ///< directory of a run
   bool serve = false;
-  ServerAddress address = {};  ///< of the page, if `serve` is set
+  ServerAddress address = {};   ///< of the page, if `serve` is set
+  double ddp_timeout = 1800.0;  ///< seconds
+  int64_t ddp_bucket_mb = 25;
+  distributed::Backend ddp_backend = distributed::Backend::gloo;
+  distributed::Compression ddp_compression = distributed::Compression::none;
 };
 
 /// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
@@ -271,14 +277,24 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
   } catch (const InputError&) {  // names the folder `replaced` where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk
-    if (rank > 0) throw std::runtime_error(fmt::format("rank {}: {}", rank, error_text(error)));
+    if (rank > 0) throw;
     throw std::runtime_error(error_text(error) + train::replaced_clause(directory));
   }
 }
 
-void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
-  ignore_write_signals();  // a closed pipe must not end the run
-  const auto processes = distributed::init();
+/// Connects the processes that a launcher has started. --print-config needs no other process.
+std::shared_ptr<train::Processes> connect(const TrainArguments& arguments) {
+  if (arguments.print_config) return train::single_process();
+  return distributed::init(
+      {.timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * arguments.ddp_timeout)),
+       .bucket_bytes = arguments.ddp_bucket_mb << 20,
+       .backend = arguments.ddp_backend,
+       .compression = arguments.ddp_compression});
+}
+
+/// Trains as the command line says, together with the other processes.
+void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArguments& arguments,
+              const RecipeFlags& flags) {
   const bool is_sweep = !arguments.sweep.empty();
   if (is_sweep && processes->size() > 1) {
     throw InputError(
@@ -303,11 +319,71 @@ void run_train(const TrainArguments& arguments, const RecipeFlags& flags) {
   const auto recipe = recipes();
   // Rank 0 may have created the directory already.
   if (processes->rank() == 0) check_output(arguments);
-  if (arguments.print_config) {
-    if (processes->rank() == 0) fmt::print("{}", train::to_toml(recipe));
-    return;
-  }
+  if (arguments.print_config) return fmt::print("{}", train::to_toml(recipe));
   start_and_train(arguments, recipe, options);
+}
+
+/// Throws `error` again in rank 0 and with a single process. In the other processes, throws an
+/// exception with the same exit status and with the rank in its message, which is empty if rank 0
+/// prints the same error.
+[[noreturn]] void throw_for_rank(const CLI::App& app, const std::exception& error,
+                                 train::Processes& processes) {
+  const auto message = error_message(app, error);
+  const bool is_new = processes.end_with_error(message);
+  if (processes.rank() == 0) throw;
+  const auto text = is_new ? fmt::format("rank {}: {}", processes.rank(), message) : "";
+  if (is_wrong_input(error)) throw InputError(text);
+  throw std::runtime_error(text);
+}
+
+void run_train(const CLI::App& app, const TrainArguments& arguments, const RecipeFlags& flags) {
+  ignore_write_signals();  // a closed pipe must not end the run
+  const auto launch = distributed::launch_of_this_process();
+  if (arguments.print_config && launch && launch->rank > 0) return;  // rank 0 prints
+  const auto processes = connect(arguments);
+  try {
+    train_in(processes, arguments, flags);
+  } catch (const Interrupted&) {
+    throw;
+  } catch (const std::exception& error) {
+    throw_for_rank(app, error, *processes);
+  }
+}
+
+/// Adds the options for several processes.
+void add_processes_options(CLI::App& command, TrainArguments& arguments) {
+  constexpr auto kGroup = "Training, several processes";
+  constexpr Requirement kTimeout{"be between 1 and 1000000",
+                                 [](double x) { return x >= 1 && x <= 1e6; }};
+  constexpr Requirement kMegabytes{"be between 1 and 100000",
+                                   [](double x) { return x >= 1 && x <= 1e5; }};
+  add_number(command, "--ddp-timeout", arguments.ddp_timeout, kTimeout,
+             "time after which a process that waits for another one ends with an error", "SECONDS")
+      ->group(kGroup);
+  add_number(command, "--ddp-bucket-mb", arguments.ddp_bucket_mb, kMegabytes,
+             "gradients are summed in groups of at most this size, during the backward pass", "MIB")
+      ->group(kGroup);
+  command
+      .add_option_function<std::string>(
+          "--ddp-backend",
+          [&](const std::string& text) {
+            arguments.ddp_backend = parse_choice<distributed::Backend>("--ddp-backend", text);
+          },
+          "library that transports the data between the processes")
+      ->type_name(choices<distributed::Backend>())
+      ->default_str(std::string(to_string(arguments.ddp_backend)))
+      ->group(kGroup);
+  command
+      .add_option_function<std::string>(
+          "--ddp-compression",
+          [&](const std::string& text) {
+            arguments.ddp_compression =
+                parse_choice<distributed::Compression>("--ddp-compression", text);
+          },
+          "bf16: gradients are rounded to bfloat16 before they are sent and summed")
+      ->type_name(choices<distributed::Compression>())
+      ->default_str(std::string(to_string(arguments.ddp_compression)))
+      ->group(kGroup);
 }
 
 }  // namespace
@@ -375,6 +451,7 @@ void add_train_command(CLI::App& app) {
       ->type_name("[PORT]")
       ->group("Output");
   auto* host = add_host(*command, arguments->address.host)->group("Output");
+  add_processes_options(*command, *arguments);
   command->footer(
       "A default in brackets is the default of the task senses, or of the first task with this\n"
       "option. attend train --task NAME --print-config prints the defaults of the task NAME.\n\n"
@@ -386,9 +463,9 @@ void add_train_command(CLI::App& app) {
       "  attend train --sweep lr=1e-3,3e-3 --sweep num_layers=2,4 --out runs/sweep\n"
       "  attend train --text book.txt --serve\n"
       "  attend train --print-config > recipe.toml && attend train recipe.toml");
-  command->callback([=] {
+  command->callback([=, &app] {
     if (host->count() > 0 && !arguments->serve) refuse_without_effect("--host", "without --serve");
-    run_train(*arguments, *flags);
+    run_train(app, *arguments, *flags);
   });
 }
 

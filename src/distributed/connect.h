@@ -8,8 +8,7 @@
 
 namespace attend::distributed {
 
-/// Connects the processes of a launch, which has more than one. Throws std::runtime_error if they
-/// cannot be connected within the timeout.
+/// Connects the processes of a launch, which has more than one. Throws as `init` does.
 ATTEND_API std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options);
 
 }  // namespace attend::distributed

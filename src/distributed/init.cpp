@@ -1,7 +1,11 @@
 #include "attend/distributed/init.h"
 
+#include "attend/input_error.h"
 #include "distributed/connect.h"
+#include "distributed/greeting.h"
+#include "distributed/last_words.h"
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 // ProcessGroupGloo.hpp includes headers of Gloo, which LibTorch does not have; they are Debian's.
@@ -12,11 +16,12 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/version.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <stdexcept>
+#include <string_view>
 
 namespace attend::distributed {
 namespace {
@@ -30,8 +35,10 @@ class IgnoredWarnings : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
+using Group = c10::intrusive_ptr<ProcessGroup>;
+
 /// Sums gradients. Without this hook, c10d::Reducer would also divide by the number of processes.
-class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<ProcessGroup>> {
+class SumHook : public c10d::CppCommHookInterface<Group> {
  public:
   using CppCommHookInterface::CppCommHookInterface;
   c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
@@ -40,9 +47,28 @@ class SumHook : public c10d::CppCommHookInterface<c10::intrusive_ptr<ProcessGrou
   }
 };
 
-std::unique_ptr<c10d::Reducer> make_reducer(const Tensors& parameters,
-                                            const c10::intrusive_ptr<ProcessGroup>& group,
-                                            int64_t bucket_bytes) {
+/// Sums gradients in bfloat16. c10d has a hook in C++ for float16 only, which overflows at 65504.
+class Bf16SumHook : public c10d::CppCommHookInterface<Group> {
+ public:
+  using CppCommHookInterface::CppCommHookInterface;
+  c10::intrusive_ptr<c10::ivalue::Future> runHook(c10d::GradBucket& bucket) override {
+    Tensors compressed{bucket.getBufferRef().to(torch::kBFloat16)};
+    const auto expand = [gradients = bucket.getBuffer()](c10::ivalue::Future& sum) {
+      gradients.copy_(sum.value().toTensorVector().front());
+      return c10::IValue(gradients);
+    };
+    return state_->allreduce(compressed)->getFuture()->then(expand, c10::TensorType::get());
+  }
+};
+
+std::unique_ptr<c10d::CommHookInterface> make_hook(const Group& group, Compression compression) {
+  if (compression == Compression::bf16) return std::make_unique<Bf16SumHook>(group);
+  return std::make_unique<SumHook>(group);
+}
+
+std::unique_ptr<c10d::Reducer> make_reducer(const Tensors& parameters, const Group& group,
+                                            const Options& options) {
+  const auto bucket_bytes = options.bucket_bytes;
   // The backward pass computes the gradients of the last parameters first.
   const Tensors reversed(parameters.rbegin(), parameters.rend());
   const auto first = std::min<int64_t>(bucket_bytes, c10d::kDefaultFirstBucketBytes);
@@ -55,97 +81,160 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Tensors& parameters,
       /*gradient_as_bucket_view=*/true, std::unordered_map<std::size_t, std::string>(), first,
       /*skip_all_reduce_unused_params=*/false, /*use_python_reducer=*/false,
       std::vector<int64_t>());
-  reducer->register_comm_hook(std::make_unique<SumHook>(group));
+  reducer->register_comm_hook(make_hook(group, options.compression));
   return reducer;
+}
+
+/// Returns the description of an error, without a place in the source code of c10d or Gloo.
+std::string error_text(const std::exception& error) {
+  const auto* with_trace = dynamic_cast<const c10::Error*>(&error);
+  const std::string text =
+      with_trace == nullptr ? error.what() : with_trace->what_without_backtrace();
+  const auto end = text.find("] ");
+  return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
+}
+
+/// Time within which a process that has ended is noticed by the others.
+constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5);
+
+/// Calls `connect`. If it fails, throws std::runtime_error that names the process.
+template <typename Connect>
+auto connected(const Launch& launch, const Connect& connect) {
+  try {
+    return connect();
+  } catch (const std::exception& error) {
+    throw std::runtime_error(
+        fmt::format("rank {} of {} cannot be connected to the others through {}:{} (MASTER_ADDR, "
+                    "MASTER_PORT): {}",
+                    launch.rank, launch.size, launch.address, launch.port, error_text(error)));
+  }
+}
+
+c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& options) {
+  c10d::TCPStoreOptions store_options;
+  store_options.port = static_cast<uint16_t>(launch.port);
+  store_options.isServer = launch.rank == 0 && !launch.has_store;
+  store_options.numWorkers = static_cast<int>(launch.size);
+  store_options.waitWorkers = false;
+  store_options.timeout = options.timeout;
+  return connected(launch, [&]() -> c10::intrusive_ptr<c10d::Store> {
+    return c10::make_intrusive<c10d::PrefixStore>(
+        "attend/" + launch.attempt,
+        c10::make_intrusive<c10d::TCPStore>(launch.address, store_options));
+  });
+}
+
+Group make_group(const c10::intrusive_ptr<c10d::Store>& store, const Launch& launch,
+                 const Options& options) {
+  const auto rank = static_cast<int>(launch.rank);
+  const auto size = static_cast<int>(launch.size);
+  return connected(launch, [&] {
+    const auto gloo_options = ProcessGroupGloo::Options::create(options.timeout);
+    const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
+    gloo_options->devices.push_back(interface != nullptr
+                                        ? ProcessGroupGloo::createDeviceForInterface(interface)
+                                        : ProcessGroupGloo::createDefaultDevice());
+    const auto backend = c10::make_intrusive<ProcessGroupGloo>(store, rank, size, gloo_options);
+    auto group = c10::make_intrusive<ProcessGroup>(store, rank, size);
+    group->setBackend(c10::DeviceType::CPU, ProcessGroup::BackendType::GLOO, backend);
+    group->setDefaultBackend(ProcessGroup::BackendType::GLOO);
+    return group;
+  });
 }
 
 class GlooProcesses : public train::Processes {
  public:
   GlooProcesses(const Launch& launch, const Options& options)
-      : launch_(launch), options_(options), group_(make_group(launch, options)) {}
+      : launch_(launch),
+        options_(options),
+        store_(make_store(launch, options)),
+        last_words_(store_, launch, std::min(kPatience, options.timeout)) {
+    greet(*store_, launch,
+          {fmt::format("WORLD_SIZE {}", launch.size), "attend " ATTEND_VERSION,
+           "LibTorch " TORCH_VERSION,
+           fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+           fmt::format("compression {}", to_string(options.compression))});
+    group_ = make_group(store_, launch, options);
+  }
 
   int64_t rank() const override { return launch_.rank; }
   int64_t size() const override { return launch_.size; }
   int64_t local_size() const override { return launch_.local_size; }
 
   void sum(torch::Tensor& tensor) override {
-    run([&] {
-      Tensors tensors{tensor};
-      group_->allreduce(tensors)->wait();
-    });
+    run([&](Tensors& tensors) { return group_->allreduce(tensors); }, tensor);
   }
 
   void broadcast(torch::Tensor& tensor) override {
-    run([&] {
-      Tensors tensors{tensor};
-      group_->broadcast(tensors)->wait();
-    });
+    run([&](Tensors& tensors) { return group_->broadcast(tensors); }, tensor);
   }
 
-  void sum_gradients_in_backward(const Tensors& parameters, const torch::Tensor& loss) override {
+  void backward(const torch::Tensor& loss, const Tensors& parameters) override {
+    check_connected();
     Tensors trained;
     std::ranges::copy_if(parameters, std::back_inserter(trained),
                          [](const auto& parameter) { return parameter.requires_grad(); });
     const auto is_same = [](const auto& a, const auto& b) { return a.is_same(b); };
     if (!reducer_ || !std::ranges::equal(trained, reduced_, is_same)) {
       reducer_.reset();  // removes its hooks from the parameters
-      reducer_ = make_reducer(trained, group_, options_.bucket_bytes);
+      reducer_ = make_reducer(trained, group_, options_);
       reduced_ = std::move(trained);
     }
-    // The search for parameters on which the loss does not depend warns if it finds none, which is
-    // the usual case.
-    IgnoredWarnings ignored;
-    const c10::WarningUtils::WarningHandlerGuard guard(&ignored);
-    reducer_->prepare_for_backward({loss});
+    {
+      // The search for parameters on which the loss does not depend warns if it finds none, which
+      // is the usual case.
+      IgnoredWarnings ignored;
+      const c10::WarningUtils::WarningHandlerGuard guard(&ignored);
+      reducer_->prepare_for_backward({loss});
+    }
+    try {
+      loss.backward();
+    } catch (const std::exception& error) {
+      // The messages of Gloo contain the path of its source code.
+      if (std::string_view(error.what()).find("gloo") == std::string_view::npos) throw;
+      throw_lost(error);
+    }
+  }
+
+  bool end_with_error(const std::string& message) override {
+    last_words_.announce(message);
+    close();
+    return last_words_.is_new(message);
   }
 
  private:
-  static c10::intrusive_ptr<ProcessGroup> make_group(const Launch& launch, const Options& options) {
-    const auto rank = static_cast<int>(launch.rank);
-    const auto size = static_cast<int>(launch.size);
+  void check_connected() const {
+    if (!group_) throw std::runtime_error("the connection to the other processes is closed");
+  }
+
+  template <typename Start>
+  void run(const Start& start, const torch::Tensor& tensor) {
+    check_connected();
     try {
-      c10d::TCPStoreOptions store_options;
-      store_options.port = static_cast<uint16_t>(launch.port);
-      store_options.isServer = launch.rank == 0 && !launch.has_store;
-      store_options.numWorkers = size;
-      store_options.waitWorkers = false;
-      store_options.timeout = options.timeout;
-      const c10::intrusive_ptr<c10d::Store> store = c10::make_intrusive<c10d::PrefixStore>(
-          "attend/" + launch.attempt,
-          c10::make_intrusive<c10d::TCPStore>(launch.address, store_options));
-      const auto gloo_options = ProcessGroupGloo::Options::create(options.timeout);
-      const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-      gloo_options->devices.push_back(interface != nullptr
-                                          ? ProcessGroupGloo::createDeviceForInterface(interface)
-                                          : ProcessGroupGloo::createDefaultDevice());
-      const auto backend = c10::make_intrusive<ProcessGroupGloo>(store, rank, size, gloo_options);
-      auto group = c10::make_intrusive<ProcessGroup>(store, rank, size);
-      group->setBackend(c10::DeviceType::CPU, ProcessGroup::BackendType::GLOO, backend);
-      group->setDefaultBackend(ProcessGroup::BackendType::GLOO);
-      return group;
+      Tensors tensors{tensor};
+      start(tensors)->wait();
     } catch (const std::exception& error) {
-      throw std::runtime_error(
-          fmt::format("rank {} of {} cannot be connected to the others through {}:{} (MASTER_ADDR, "
-                      "MASTER_PORT): {}",
-                      rank, size, launch.address, launch.port, error.what()));
+      throw_lost(error);
     }
   }
 
-  /// Calls `communicate`. If it fails, throws std::runtime_error, without the stack trace of c10.
-  static void run(const std::function<void()>& communicate) {
-    try {
-      communicate();
-    } catch (const std::exception& error) {
-      const auto* with_trace = dynamic_cast<const c10::Error*>(&error);
-      throw std::runtime_error(
-          fmt::format("another process has ended or does not answer: {}",
-                      with_trace == nullptr ? error.what() : with_trace->what_without_backtrace()));
-    }
+  /// Closes the connections. The others notice it.
+  void close() {
+    reducer_.reset();
+    group_.reset();
+  }
+
+  [[noreturn]] void throw_lost(const std::exception& error) {
+    close();
+    const auto text = error_text(error);  // c10d adds general advice to the sentence of Gloo
+    throw std::runtime_error(last_words_.cause(text.substr(0, text.find(". "))));
   }
 
   Launch launch_;
   Options options_;
-  c10::intrusive_ptr<ProcessGroup> group_;
+  c10::intrusive_ptr<c10d::Store> store_;
+  LastWords last_words_;
+  Group group_;      // null: closed
   Tensors reduced_;  // the parameters of reducer_
   std::unique_ptr<c10d::Reducer> reducer_;
 };
@@ -153,14 +242,15 @@ class GlooProcesses : public train::Processes {
 }  // namespace
 
 std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options) {
+  if (options.backend == Backend::nccl) {
+    throw InputError(fmt::format("backend nccl: {}, expected gloo",
+                                 at::hasCUDA() ? "not supported yet" : "LibTorch has no CUDA"));
+  }
   return std::make_shared<GlooProcesses>(launch, options);
 }
 
 std::shared_ptr<train::Processes> init(const Options& options) {
-  const auto launch = launch_of([](const char* name) -> std::optional<std::string> {
-    const char* value = std::getenv(name);
-    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
-  });
+  const auto launch = launch_of_this_process();
   if (!launch || launch->size == 1) return train::single_process();
   return connect(*launch, options);
 }

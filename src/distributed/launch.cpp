@@ -6,6 +6,7 @@
 
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <limits>
 
 namespace attend::distributed {
@@ -70,6 +71,13 @@ std::optional<Launch> launch_of(const Environment& environment) {
     return launch;
   }
   return std::nullopt;
+}
+
+std::optional<Launch> launch_of_this_process() {
+  return launch_of([](const char* name) -> std::optional<std::string> {
+    const char* value = std::getenv(name);
+    return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  });
 }
 
 }  // namespace attend::distributed

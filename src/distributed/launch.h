@@ -26,5 +26,7 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 /// Returns what the launcher tells; std::nullopt without a launcher. Throws InputError if a
 /// variable is missing or invalid.
 ATTEND_API std::optional<Launch> launch_of(const Environment& environment);
+/// Returns what the launcher of this process tells.
+ATTEND_API std::optional<Launch> launch_of_this_process();
 
 }  // namespace attend::distributed

@@ -6,6 +6,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+#include <sstream>
 #include <stdexcept>
 
 namespace attend::train {
@@ -21,8 +23,10 @@ class SingleProcess : public Processes {
   int64_t local_size() const override { return 1; }
   void sum(torch::Tensor&) override {}
   void broadcast(torch::Tensor&) override {}
-  void sum_gradients_in_backward(const std::vector<torch::Tensor>&, const torch::Tensor&) override {
+  void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>&) override {
+    loss.backward();
   }
+  bool end_with_error(const std::string&) override { return true; }
 };
 
 /// Broadcasts the bytes of a contiguous tensor, since not every transport supports every dtype.
@@ -30,6 +34,35 @@ void broadcast_bytes(Processes& processes, const torch::Tensor& tensor) {
   if (tensor.numel() == 0) return;
   auto bytes = tensor.view({-1}).view(torch::kByte);
   processes.broadcast(bytes);
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream rest(text);
+  for (std::string line; std::getline(rest, line);) lines.push_back(line);
+  return lines;
+}
+
+/// Returns the first line of `text` that `other` does not have; empty if there is none.
+std::string first_new_line(const std::string& text, const std::string& other) {
+  const auto known = lines_of(other);
+  for (const auto& line : lines_of(text)) {
+    if (std::ranges::find(known, line) == known.end()) return line;
+  }
+  return "";
+}
+
+/// Describes a difference of a value of this process from that of rank 0; empty if there is none.
+std::string first_difference(const std::map<std::string, std::string>& values,
+                             const std::map<std::string, std::string>& expected) {
+  for (const auto& [name, value] : values) {
+    const auto& other = expected.at(name);
+    if (value != other) {
+      return fmt::format("{} `{}`, and rank 0 has `{}`", name, first_new_line(value, other),
+                         first_new_line(other, value));
+    }
+  }
+  return "";
 }
 
 }  // namespace
@@ -52,6 +85,39 @@ bool any_process(Processes& processes, bool value) {
   auto count = torch::tensor(value ? 1 : 0, torch::kLong);
   processes.sum(count);
   return count.item<int64_t>() > 0;
+}
+
+std::vector<std::string> texts_of_all(Processes& processes, const std::string& text) {
+  const auto size = processes.size();
+  auto lengths = torch::zeros({size}, torch::kLong);
+  lengths[processes.rank()] = static_cast<int64_t>(text.size());
+  processes.sum(lengths);
+  std::vector<std::string> texts(static_cast<std::size_t>(size));
+  for (int64_t rank = 0; rank < size; ++rank) {
+    const auto length = lengths[rank].item<int64_t>();
+    if (length == 0) continue;
+    auto bytes = torch::zeros({length}, torch::kByte);
+    auto* data = bytes.mutable_data_ptr<uint8_t>();
+    if (rank == processes.rank()) std::copy(text.begin(), text.end(), data);
+    processes.sum(bytes);
+    texts[static_cast<std::size_t>(rank)].assign(data, data + length);
+  }
+  return texts;
+}
+
+void check_equal(Processes& processes, const std::map<std::string, std::string>& values) {
+  if (processes.size() == 1) return;
+  const auto expected = Json::parse(broadcast(processes, Json(values).dump()))
+                            .get<std::map<std::string, std::string>>();
+  const auto texts = texts_of_all(processes, first_difference(values, expected));
+  for (std::size_t rank = 0; rank < texts.size(); ++rank) {
+    if (!texts[rank].empty()) {
+      throw InputError(
+          fmt::format("the processes differ: rank {} has {}; pass the same command, "
+                      "recipe and data to all processes",
+                      rank, texts[rank]));
+    }
+  }
 }
 
 std::string broadcast(Processes& processes, std::string text) {
@@ -117,7 +183,7 @@ void in_rank_0(Processes& processes, const std::function<void()>& work) {
   }
   if (thrown) std::rethrow_exception(thrown);
   if (outcome[0] == kInputError) throw InputError(outcome.substr(1));
-  if (outcome[0] == kError) throw std::runtime_error("rank 0: " + outcome.substr(1));
+  if (outcome[0] == kError) throw std::runtime_error(outcome.substr(1));
 }
 
 }  // namespace attend::train

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/train/checkpoint.h"
 #include "attend/train/processes.h"
 #include "attend/train/training_config.h"
@@ -8,31 +9,41 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace attend::train {
 
 /// Throws c10::ValueError if `processes` is null, InputError if a batch has fewer samples than
 /// there are processes.
-void check_processes(const std::shared_ptr<Processes>& processes, const TrainingConfig& config);
+ATTEND_API void check_processes(const std::shared_ptr<Processes>& processes,
+                                const TrainingConfig& config);
 
 /// True in all processes if `value` is true in at least one.
-bool any_process(Processes& processes, bool value);
+ATTEND_API bool any_process(Processes& processes, bool value);
+
+/// Returns the text of each process, by rank.
+ATTEND_API std::vector<std::string> texts_of_all(Processes& processes, const std::string& text);
+
+/// Throws InputError in all processes if a value differs between the processes, which have values
+/// of the same names. The message contains the first process that differs from rank 0, the name,
+/// and the first line of the value that differs.
+ATTEND_API void check_equal(Processes& processes, const std::map<std::string, std::string>& values);
 
 /// Returns the text of rank 0.
-std::string broadcast(Processes& processes, std::string text);
+ATTEND_API std::string broadcast(Processes& processes, std::string text);
 
 /// Returns the tensors of rank 0, on the CPU.
-std::map<std::string, torch::Tensor> broadcast(Processes& processes,
-                                               const std::map<std::string, torch::Tensor>& tensors);
+ATTEND_API std::map<std::string, torch::Tensor> broadcast(
+    Processes& processes, const std::map<std::string, torch::Tensor>& tensors);
 
 /// Returns the state of rank 0.
-TrainerState broadcast(Processes& processes, const TrainerState& state);
+ATTEND_API TrainerState broadcast(Processes& processes, const TrainerState& state);
 
 /// Returns the checkpoint of rank 0.
-Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint);
+ATTEND_API Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint);
 
 /// Calls `work` in rank 0 while the other processes wait. If it throws InputError, the others throw
-/// InputError with the same message; for another exception, std::runtime_error.
-void in_rank_0(Processes& processes, const std::function<void()>& work);
+/// InputError with the same message; for another exception, std::runtime_error with its message.
+ATTEND_API void in_rank_0(Processes& processes, const std::function<void()>& work);
 
 }  // namespace attend::train

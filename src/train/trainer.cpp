@@ -320,8 +320,10 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
     mean += scaled.detach();
     if (loss.auxiliary.defined())
       scaled = scaled + loss.auxiliary / static_cast<double>(count * processes_->size());
-    if (&batch == &batches.back()) processes_->sum_gradients_in_backward(parameters_, scaled);
-    scaled.backward();
+    if (&batch == &batches.back())
+      processes_->backward(scaled, parameters_);
+    else
+      scaled.backward();
   }
   auto sums = torch::stack({mean.cpu(), torch::tensor(matches.correct, torch::kDouble),
                             torch::tensor(matches.total, torch::kDouble)});

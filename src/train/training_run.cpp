@@ -30,6 +30,14 @@ std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
   return objective;
 }
 
+/// Throws InputError in all processes if they train with other recipes or data, or do not all
+/// resume the run.
+void check_equal_content(Processes& processes, const RunContent& content, bool resumes) {
+  check_equal(processes, {{"a recipe with", content.recipe},
+                          {"a run that", resumes ? "is resumed" : "begins"},
+                          {"data with the checksum", content.record.data_checksum}});
+}
+
 /// Throws InputError if the initial weights of the run were not random.
 void check_began_with_random_weights(const RunDirectory& directory) {
   const auto& init_from = directory.record().init_from;
@@ -69,6 +77,7 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
       objective_(prepared(std::move(objective), config, options.processes)),
       device_(objective_->module().parameters().front().device()),
       is_resumed_(resumes(directory, options)) {
+  check_equal_content(*processes_, content, is_resumed_);
   in_rank_0(*processes_, [&] {
     directory_ = is_resumed_
                      ? RunDirectory::resume(directory, content)

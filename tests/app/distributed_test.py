@@ -37,16 +37,28 @@ def free_port():
         return found.getsockname()[1]
 
 
-def start_ranks(arguments, size, port=None, ranks=None):
-    """Starts the processes as a launcher does; returns them by rank."""
+def start_ranks(arguments, size, port=None, only=None, of_last=(), **variables_of_last):
+    """Starts the processes as a launcher does; returns them by rank. `only`: the ranks that are started;
+    `of_last`: arguments that only the last rank has, and `variables_of_last` of its environment."""
     port = port or free_port()
     processes = []
-    for rank in ranks or range(size):
+    for rank in only or range(size):
         environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
                        "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        processes.append(subprocess.Popen([ATTEND, *map(str, arguments)], env=environment, encoding="utf-8",
+        command = [ATTEND, *map(str, arguments)]
+        if rank == size - 1:
+            command += map(str, of_last)
+            environment |= variables_of_last
+        processes.append(subprocess.Popen(command, env=environment, encoding="utf-8",
                                           stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     return processes
+
+
+def torchrun(*arguments):
+    """Starts torchrun with two processes of the command."""
+    return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python",
+                             "--master-port", str(free_port()), *map(str, arguments)],
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
 
 
 def ends_of(processes):
@@ -146,6 +158,7 @@ class Distributed(RunsTest):
         ends = ends_of(processes)
         self.assertEqual([end[0] for end in ends], [128 + signal.SIGINT] * 2, ends)
         expect_names(self, ends[0][2], "--resume", run)
+        self.assertEqual(ends[1][1:], ("", ""))
         self.train_ranks(2, "--resume", run, "--max-steps", last_step(run) + 5)
 
     def test_wrong_input_is_refused_by_all(self):
@@ -153,6 +166,7 @@ class Distributed(RunsTest):
         ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(batch_size=1), "--out", run], 2))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], 1, 2, "--batch-size")
+        self.assertEqual(ends[1][2], "", "printed once")
         self.assertFalse(run.exists())
         self.train(*tiny(max_steps=2), "--task", "copy", "--out", run)
         before = (run / "model.safetensors").read_bytes()
@@ -171,25 +185,111 @@ class Distributed(RunsTest):
             self.assertEqual(result.returncode, 2, result.stderr)
             expect_names(self, result.stderr, *names)
 
-    def test_a_killed_process_ends_the_others(self):
+    def endless(self, size, *arguments, **options):
+        """Starts processes that train until they are stopped; returns them and the run."""
         run = self.folder / "run"
-        processes = start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out", run], 2)
+        processes = start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out", run,
+                                 *arguments], size, **options)
         self.assertTrue(wait_for(lambda: last_step(run) >= 10, processes[0]))
-        processes[1].kill()
+        return processes, run
+
+    def test_a_killed_process_is_named_and_ends_the_others(self):
+        processes, run = self.endless(3)
+        processes[2].kill()
         ends = ends_of(processes)
-        self.assertEqual(ends[0][0], 1, ends)
+        self.assertEqual([end[0] for end in ends], [1, 1, -signal.SIGKILL], ends)
+        expect_names(self, ends[0][2], "rank 2")
+        self.assertEqual(ends[1][2], "", "printed once")
         self.train_ranks(2, "--resume", run, "--max-steps", last_step(run) + 5)
 
-    def test_torchrun(self):
+    def test_the_end_of_rank_0_is_named(self):
+        port = free_port()
+        processes, _ = self.endless(2, port=port)
+        processes[0].kill()
+        ends = ends_of(processes)
+        self.assertEqual(ends[1][0], 1, ends)
+        expect_names(self, ends[1][2], "rank 0", f"127.0.0.1:{port}")
+
+    def test_a_process_that_hangs_is_named(self):
+        processes, _ = self.endless(2, "--ddp-timeout", 3)
+        processes[1].send_signal(signal.SIGSTOP)
+        self.assertEqual(processes[0].wait(timeout=240), 1)
+        processes[1].kill()
+        expect_names(self, ends_of(processes)[0][2], "rank 1")
+
+    def test_an_error_of_one_process_is_named(self):
+        missing = self.folder / "missing.txt"
+        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
+                                   of_last=["--resume", missing]))
+        self.assertEqual([end[0] for end in ends], [1, 2], ends)
+        for _, _, error in ends:
+            expect_names(self, error, "rank 1", "--resume", "--out")
+        self.assertFalse((self.folder / "run").exists())
+
+    def test_processes_with_other_recipes_are_refused(self):
+        run = self.folder / "run"
+        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", run], 3,
+                                   of_last=["--label-smoothing", 0.25]))
+        self.assertEqual([end[0] for end in ends], [2] * 3, ends)
+        expect_names(self, ends[0][2], "rank 2", "--label-smoothing", 0.25)
+        self.assertEqual([end[2] for end in ends[1:]], ["", ""], "printed once")
+        self.assertFalse(run.exists())
+
+    def test_processes_with_other_world_sizes_are_refused(self):
+        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
+                                   WORLD_SIZE="3"))
+        self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        for _, _, error in ends:
+            expect_names(self, error, "rank 1", "WORLD_SIZE", 2, 3)
+
+    def test_a_process_that_does_not_start_is_named(self):
+        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",
+                                    self.folder / "run"], 2, only=[0]))
+        self.assertEqual(ends[0][0], 1, ends)
+        expect_names(self, ends[0][2], "rank 1", 2)
+
+    def test_a_port_in_use_is_named(self):
+        with socket.socket() as used:
+            used.bind(("", 0))
+            used.listen()
+            port = used.getsockname()[1]
+            ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2, port=port,
+                                       only=[0]))
+        self.assertEqual(ends[0][0], 1, ends)
+        expect_names(self, ends[0][2], "rank 0", port)
+
+    def test_print_config_connects_no_processes(self):
+        arguments = ["train", "--task", "copy", *tiny(), "--print-config"]
+        recipe = attend(*arguments).stdout
+        for rank, expected in (([0], recipe), ([1], "")):
+            self.assertEqual(ends_of(start_ranks(arguments, 2, only=rank)), [(0, expected, "")])
+
+    def test_options_for_processes(self):
+        arguments = ["--task", "copy", *tiny(dropout=0)]
+        plain, compressed = self.folder / "plain", self.folder / "compressed"
+        self.train_ranks(2, *arguments, "--out", plain)
+        self.train_ranks(2, *arguments, "--ddp-bucket-mb", 1, "--ddp-compression", "bf16", "--ddp-backend", "gloo",
+                         "--out", compressed)
+        self.assertGreater(distance(compressed, plain), 0)
+        self.assertLess(distance(compressed, plain), 0.1)
+        for option, value in (("--ddp-timeout", 0), ("--ddp-bucket-mb", 0), ("--ddp-backend", "mpi"),
+                              ("--ddp-compression", "fp8")):
+            self.fails(2, [*arguments, option, value], option, str(value))
+        ends = ends_of(start_ranks(["train", *arguments, "--ddp-backend", "nccl", "--out", self.folder / "run"], 2))
+        self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        expect_names(self, ends[0][2], "nccl", "gloo")
+
+    def require_torchrun(self):
         if subprocess.run([sys.executable, "-c", "import torch.distributed.run"], capture_output=True).returncode:
             self.skipTest("no torch.distributed.run")
+
+    def test_torchrun(self):
+        self.require_torchrun()
         arguments = ["--task", "copy", *tiny(dropout=0)]
         self.train(*arguments, "--out", self.folder / "one")
-        result = subprocess.run(
-            [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python",
-             "--master-port", str(free_port()), ATTEND, "train", *map(str, arguments), "--out", self.folder / "two"],
-            capture_output=True, encoding="utf-8", timeout=240)
-        self.assertEqual(result.returncode, 0, result.stderr)
+        launcher = torchrun(ATTEND, "train", *arguments, "--out", self.folder / "two")
+        _, error = launcher.communicate(timeout=240)
+        self.assertEqual(launcher.returncode, 0, error)
         self.expect_close(self.folder / "two", self.folder / "one")
 
 

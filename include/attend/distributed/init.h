@@ -1,12 +1,41 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/enum_names.h"
 #include "attend/train/processes.h"
 
+#include <array>
 #include <chrono>
 #include <memory>
+#include <string_view>
 
-namespace attend::distributed {
+namespace attend {
+namespace distributed {
+
+/// Library of c10d that transports the data between the processes.
+enum class Backend {
+  gloo,  ///< on the CPU
+  nccl,  ///< between GPUs; not supported yet
+};
+
+/// What the processes send instead of their gradients.
+enum class Compression {
+  none,  ///< the gradients
+  bf16,  ///< the gradients rounded to bfloat16: half of the bytes; their sums are rounded too
+};
+
+}  // namespace distributed
+
+template <>
+struct EnumNames<distributed::Backend> {
+  static constexpr std::array<std::string_view, 2> names{"gloo", "nccl"};
+};
+template <>
+struct EnumNames<distributed::Compression> {
+  static constexpr std::array<std::string_view, 2> names{"none", "bf16"};
+};
+
+namespace distributed {
 
 /// Options of `init`.
 struct Options {
@@ -15,6 +44,8 @@ struct Options {
   /// Gradients are summed in groups of at most this size, each as soon as the backward pass has
   /// computed it; bytes.
   int64_t bucket_bytes = int64_t{25} << 20;
+  Backend backend = Backend::gloo;              ///< library that transports the data
+  Compression compression = Compression::none;  ///< of the gradients
 };
 
 /// Connects the processes that a launcher has started, and returns them; `train::single_process()`
@@ -24,12 +55,14 @@ struct Options {
 /// and a free port. The transport is c10d's ProcessGroupGloo, for modules on the CPU. The
 /// environment variable GLOO_SOCKET_IFNAME selects the network interface.
 ///
-///     auto run = train::TrainingRun::begin_or_resume(
-///         "runs/vit", objective, config, {.processes = attend::distributed::init()});
+///     train::TrainingRun run("runs/vit", objective, config,
+///                            {.processes = attend::distributed::init()});
 ///     run.finish(run.train());
 ///
-/// Throws InputError if a variable is missing or invalid, std::runtime_error if the processes
-/// cannot be connected within the timeout.
+/// Throws InputError if a variable is missing or invalid, if the backend is not supported, or if
+/// the number of processes or the version of this library or of LibTorch differs between the
+/// processes. Throws std::runtime_error if the processes cannot be connected within the timeout.
 ATTEND_API std::shared_ptr<train::Processes> init(const Options& options = {});
 
-}  // namespace attend::distributed
+}  // namespace distributed
+}  // namespace attend

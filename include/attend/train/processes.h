@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace attend::train {
@@ -15,8 +16,9 @@ namespace attend::train {
 /// the same optimizer step with the sums of all gradients. `distributed::init` returns the
 /// processes that a launcher such as torchrun has started.
 ///
-/// All processes call the same functions in the same order; each call waits for the others. The
-/// functions throw std::runtime_error if another process has ended, or does not answer in time.
+/// All processes call the same functions in the same order; each call waits for the others. If
+/// another process has ended, or does not answer in time, the functions throw std::runtime_error;
+/// the message is the same in all processes, and names the rank as far as it is known.
 class ATTEND_API Processes {
  public:
   virtual ~Processes() = default;
@@ -34,11 +36,16 @@ class ATTEND_API Processes {
   /// Replaces the values of `tensor`, a contiguous tensor, by those of rank 0. The tensors have the
   /// same shape and dtype.
   virtual void broadcast(torch::Tensor& tensor) = 0;
-  /// Makes the next `loss.backward()` replace the gradients of `parameters` by their sums over all
+  /// Calls `loss.backward()`, and replaces the gradients of `parameters` by their sums over all
   /// processes. The sums include what earlier backward passes have added to the gradients. The
   /// gradient of a parameter on which no process's loss depends stays undefined.
-  virtual void sum_gradients_in_backward(const std::vector<torch::Tensor>& parameters,
-                                         const torch::Tensor& loss) = 0;
+  virtual void backward(const torch::Tensor& loss,
+                        const std::vector<torch::Tensor>& parameters) = 0;
+  /// Tells the others that this process ends because of an error with this message: the functions
+  /// that they call throw. Returns false if rank 0 ends with the same message, or with one that
+  /// begins with it, so that the message need not be printed again. Waits for rank 0 for a few
+  /// seconds. No other function may be called afterwards.
+  virtual bool end_with_error(const std::string& message) = 0;
 };
 
 /// Returns a process that trains alone: `size()` is 1, and the functions do nothing.

@@ -1,0 +1,20 @@
+#pragma once
+
+#include "attend/api.h"
+#include "distributed/launch.h"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <string>
+#include <vector>
+
+namespace attend::distributed {
+
+/// Compares the processes through the store, before they are connected. `properties` are lines such
+/// as "WORLD_SIZE 2", in the same order in all processes. Throws InputError in all processes if a
+/// line differs from that of rank 0, std::runtime_error if a process has not called this function
+/// within the timeout of the store. The messages name the rank.
+ATTEND_API void greet(c10d::Store& store, const Launch& launch,
+                      const std::vector<std::string>& properties);
+
+}  // namespace attend::distributed

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "attend/api.h"
+#include "distributed/launch.h"
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace attend::distributed {
+
+/// What the processes tell each other through the store when one of them ends: the first error is
+/// the cause of all others.
+class ATTEND_API LastWords {
+ public:
+  /// A process waits at most for `patience` until the others have noticed that one has ended.
+  LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
+            std::chrono::milliseconds patience);
+
+  /// Called if a process has ended or does not answer, which `error` describes. Returns the message
+  /// of the error with which a process has ended, or the ranks that do not answer: the same text in
+  /// all processes.
+  std::string cause(const std::string& error);
+  /// Called by a process that ends because of an error, before it closes its connections to the
+  /// others, which thereby notice it.
+  void announce(const std::string& message);
+  /// Called after that. Returns false if rank 0 has announced the same message, or one that begins
+  /// with it; see `train::Processes::end_with_error`.
+  bool is_new(const std::string& message);
+
+ private:
+  /// Waits for a key of each process except `silent_`; returns the ranks whose keys are missing.
+  std::vector<int64_t> without(const char* key);
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  Launch launch_;
+  std::chrono::milliseconds patience_;
+  std::vector<int64_t> silent_;  // do not answer
+};
+
+}  // namespace attend::distributed

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include <chrono>
+#include <string>
+#include <thread>
+
+namespace attend::distributed {
+
+/// Waits until the store has the key. Returns false if it does not have it within the timeout;
+/// c10d::Store::wait would then print warnings.
+inline bool wait_for(c10d::Store& store, const std::string& key,
+                     std::chrono::milliseconds timeout) {
+  const auto end = std::chrono::steady_clock::now() + timeout;
+  while (!store.check({key})) {
+    if (std::chrono::steady_clock::now() >= end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+}  // namespace attend::distributed

@@ -1,0 +1,124 @@
+// What the processes compare at the start, and what they tell each other at the end.
+#include "attend/input_error.h"
+#include "attend/train/recipe_run.h"
+#include "distributed/greeting.h"
+#include "distributed/last_words.h"
+#include "support/in_threads.h"
+#include "support/temporary_directory.h"
+#include "train/process_calls.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include <fstream>
+
+namespace attend::distributed {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+c10::intrusive_ptr<c10d::Store> make_hash_store() {
+  auto store = c10::make_intrusive<c10d::HashStore>();
+  store->setTimeout(std::chrono::minutes(1));
+  return store;
+}
+
+Launch launch_of_rank(int64_t rank, int64_t size) {
+  Launch launch;
+  launch.rank = rank;
+  launch.size = size;
+  return launch;
+}
+
+TEST(Greet, EqualProcessesAreAccepted) {
+  const auto store = make_hash_store();
+  const auto errors = in_threads(
+      3, [&](int64_t rank) { greet(*store, launch_of_rank(rank, 3), {"WORLD_SIZE 3"}); });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Greet, NamesWhatDiffers) {
+  const auto store = make_hash_store();
+  const auto errors = in_threads(3, [&](int64_t rank) {
+    const auto version = rank == 2 ? "LibTorch 2.12" : "LibTorch 2.13";
+    const auto call = [&] { greet(*store, launch_of_rank(rank, 3), {"WORLD_SIZE 3", version}); };
+    EXPECT_THAT(call,
+                testing::ThrowsMessage<InputError>(AllOf(
+                    HasSubstr("rank 2"), HasSubstr("LibTorch 2.12"), HasSubstr("LibTorch 2.13"))));
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+TEST(Greet, NamesTheProcessThatDoesNotStart) {
+  const auto store = make_hash_store();
+  const auto errors = in_threads(2, [&](int64_t rank) {
+    if (rank == 0) store->setTimeout(std::chrono::milliseconds(50));
+    if (rank == 0) greet(*store, launch_of_rank(rank, 3), {});
+  });
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1"), HasSubstr("0.05")));
+}
+
+TEST(LastWords, NameTheProcessThatDoesNotAnswer) {
+  const auto store = make_hash_store();
+  const auto errors = in_threads(3, [&](int64_t rank) {
+    if (rank == 1) return;
+    LastWords words(store, launch_of_rank(rank, 3), std::chrono::seconds(2));
+    throw std::runtime_error(words.cause("closed by peer"));
+  });
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("closed by peer")));
+  EXPECT_EQ(errors[2], errors[0]);
+}
+
+TEST(LastWords, TellTheErrorOfAnotherProcess) {
+  const auto store = make_hash_store();
+  const auto errors = in_threads(3, [&](int64_t rank) {
+    LastWords words(store, launch_of_rank(rank, 3), std::chrono::minutes(1));
+    std::string message = "full disk";
+    if (rank != 1) message = words.cause("closed by peer");
+    words.announce(message);
+    EXPECT_EQ(words.is_new(message), rank < 2) << "rank 2 has the message of rank 0";
+    throw std::runtime_error(message);
+  });
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("full disk")));
+  EXPECT_EQ(errors[2], errors[0]);
+}
+
+TEST(CheckEqual, NamesTheFirstLineThatDiffers) {
+  const auto errors = in_processes(3, [](const auto& processes) {
+    const std::string lr = processes->rank() == 1 ? "lr = 0.1" : "lr = 0.2";
+    train::check_equal(*processes, {{"version", "1"}, {"recipe", "seed = 0\n" + lr}});
+  });
+  EXPECT_THAT(errors, Each(errors[0]));
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1"), HasSubstr("recipe"), HasSubstr("`lr = 0.1`"),
+                               HasSubstr("`lr = 0.2`")));
+}
+
+TEST(RecipeRun, ProcessesWithOtherDataAreRefused) {
+  const TemporaryDirectory folder;
+  const auto text = [&](int64_t rank) {
+    const auto path = folder.path() / fmt::format("{}.txt", rank);
+    std::ofstream(path) << std::string(1000, static_cast<char>('a' + rank)) << "ab\n";
+    return path.string();
+  };
+  auto recipe = train::find_task("text").defaults;
+  recipe.text = {text(0)};
+  const auto other = text(1);
+  const auto errors = in_processes(2, [&](const auto& processes) {
+    const auto task_maker = [&](train::Recipe found, std::shared_ptr<const Tokenizer> tokenizer) {
+      if (processes->rank() == 1) found.text = {other};
+      return train::make_task(found, std::move(tokenizer));
+    };
+    train::RecipeRun(
+        folder.path() / "run", recipe,
+        {.mode = train::RunMode::begin, .task_maker = task_maker, .processes = processes});
+  });
+  EXPECT_THAT(errors, Each(errors[0]));
+  EXPECT_THAT(errors[0], HasSubstr("rank 1"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path() / "run"));
+}
+
+}  // namespace
+}  // namespace attend::distributed
