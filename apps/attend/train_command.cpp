@@ -43,6 +43,7 @@ struct TrainArguments {
   double epochs = 0.0;                      ///< 0 if --epochs was not given
   std::vector<std::vector<Setting>> sweep;  ///< as in `Sweep`; empty if --sweep was not given
   bool overwrite = false;
+  bool is_restart = false;  ///< the launcher has started the same command before
   bool print_config = false;
   std::string init_from;  ///< directory of a run
   bool serve = false;
@@ -196,7 +197,7 @@ void check_output(const TrainArguments& arguments) {
                     "another directory",
                     arguments.out, runs));
   }
-  if (train::RunDirectory::exists(out) && !arguments.overwrite &&
+  if (train::RunDirectory::exists(out) && !arguments.overwrite && !arguments.is_restart &&
       !fs::exists(out / train::RunFiles::replaced, missing)) {
     throw InputError(
         fmt::format("{0} exists and contains a run: continue it with --resume {0}, "
@@ -239,6 +240,13 @@ std::unique_ptr<TrainingServer> start_server(const TrainArguments& arguments,
   return server;
 }
 
+train::RunMode mode_of(const TrainArguments& arguments) {
+  if (!arguments.resume.empty()) return train::RunMode::resume;
+  // The same command goes on with the run that it has begun.
+  if (arguments.is_restart && !arguments.out.empty()) return train::RunMode::begin_or_resume;
+  return arguments.overwrite ? train::RunMode::overwrite : train::RunMode::begin;
+}
+
 /// Begins or resumes the run of the command line, and trains it. Of several processes, only rank 0
 /// prints.
 void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
@@ -258,9 +266,7 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
   const auto directory = claimed                    ? claimed->path()
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);
-  options.mode = !arguments.resume.empty() ? train::RunMode::resume
-                 : arguments.overwrite     ? train::RunMode::overwrite
-                                           : train::RunMode::begin;
+  options.mode = mode_of(arguments);
   try {
     const auto start = [&] {
       std::optional<Activity> activity;
@@ -336,10 +342,11 @@ void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArg
   throw std::runtime_error(text);
 }
 
-void run_train(const CLI::App& app, const TrainArguments& arguments, const RecipeFlags& flags) {
+void run_train(const CLI::App& app, TrainArguments& arguments, const RecipeFlags& flags) {
   ignore_write_signals();  // a closed pipe must not end the run
   const auto launch = distributed::launch_of_this_process();
   if (arguments.print_config && launch && launch->rank > 0) return;  // rank 0 prints
+  arguments.is_restart = launch && launch->attempt != "0";
   const auto processes = connect(arguments);
   try {
     train_in(processes, arguments, flags);

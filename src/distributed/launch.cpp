@@ -52,6 +52,7 @@ std::optional<Launch> launch_of(const Environment& environment) {
     launch.rank = number(launcher.rank, *rank, 0, launch.size - 1);
     if (const auto local = environment(launcher.local_size))
       launch.local_size = number(launcher.local_size, *local, 1, launch.size);
+    launch.attempt = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
     if (launch.size == 1) return launch;
     const auto required = [&](const char* name) {
       const auto value = environment(name);
@@ -67,7 +68,6 @@ std::optional<Launch> launch_of(const Environment& environment) {
     launch.address = required("MASTER_ADDR");
     launch.port = number("MASTER_PORT", required("MASTER_PORT"), 1, 65535);
     launch.has_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
-    launch.attempt = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
     return launch;
   }
   return std::nullopt;

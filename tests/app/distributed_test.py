@@ -61,6 +61,12 @@ def torchrun(*arguments):
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
 
 
+def children_of(process):
+    """Ids of the processes that the process has started."""
+    result = subprocess.run(["ps", "-o", "pid=", "--ppid", str(process.pid)], capture_output=True, encoding="utf-8")
+    return [int(line) for line in result.stdout.split()]
+
+
 def ends_of(processes):
     """Waits; returns (status, standard output, standard error) of each process."""
     ends = []
@@ -278,6 +284,21 @@ class Distributed(RunsTest):
         ends = ends_of(start_ranks(["train", *arguments, "--ddp-backend", "nccl", "--out", self.folder / "run"], 2))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], "nccl", "gloo")
+
+    def test_torchrun_restarts_go_on_to_the_same_bytes(self):
+        self.require_torchrun()
+        arguments = ["--task", "copy", "--num-layers", 1, "--threads", 1, *DEMANDING, "--max-steps", 300, "--eval-every",
+                     50, "--checkpoint-every", 5]
+        whole, restarted = self.folder / "whole", self.folder / "restarted"
+        self.train_ranks(2, *arguments, "--out", whole)
+        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out",
+                            restarted)
+        self.assertTrue(wait_for(lambda: last_step(restarted) >= 10, launcher))
+        os.kill(children_of(launcher)[0], signal.SIGKILL)
+        _, error = launcher.communicate(timeout=240)
+        self.assertEqual(launcher.returncode, 0, error)
+        self.assertTrue(result_of(whole) == result_of(restarted))
+        self.assertEqual(reports_of(whole), reports_of(restarted))
 
     def require_torchrun(self):
         if subprocess.run([sys.executable, "-c", "import torch.distributed.run"], capture_output=True).returncode:

@@ -48,7 +48,11 @@ TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
 }
 
 TEST(LaunchOf, ASingleProcessNeedsNoAddress) {
-  EXPECT_EQ(launch_with({{"RANK", "0"}, {"WORLD_SIZE", "1"}})->size, 1);
+  Variables variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
+  EXPECT_EQ(launch_with(variables)->size, 1);
+  EXPECT_EQ(launch_with(variables)->attempt, "0");
+  variables["TORCHELASTIC_RESTART_COUNT"] = "2";
+  EXPECT_EQ(launch_with(variables)->attempt, "2");
 }
 
 TEST(LaunchOf, NamesWrongVariables) {
