@@ -12,6 +12,7 @@
 #include "number_text.h"
 #include "options.h"
 #include "output_file.h"
+#include "run_option.h"
 #include "terminal.h"
 
 #include <fmt/format.h>
@@ -30,6 +31,7 @@ namespace {
 
 struct ExplainArguments {
   std::string subject;  ///< name of an example, or directory of a run
+  RunOption run;
   RunQuestion question;
   int64_t step = 0;  ///< 0 = all steps
   bool list = false;
@@ -42,7 +44,7 @@ struct ExplainArguments {
 /// Throws InputError for options that only the explanation of a run has.
 void check_example_options(const CLI::App& command, const std::string& name) {
   for (const auto* flag :
-       {"--text", "--answer", "--layer", "--head", "--mask", "--no-head", "--swap"}) {
+       {"--text", "--answer", "--layer", "--head", "--mask", "--no-head", "--swap", "--weights"}) {
     if (command.count(flag) == 0) continue;
     refuse_without_effect(flag, fmt::format("with the example '{}'", name),
                           "pass the directory of a run instead of an example");
@@ -72,7 +74,7 @@ train::Run load_run(const ExplainArguments& arguments) {
   if (arguments.question.text.empty())
     throw InputError(
         fmt::format("{}: the explanation of a run requires a text: pass --text TEXT", subject));
-  return train::RunDirectory::open(subject).load();
+  return arguments.run.load(subject);
 }
 
 Explanation explain(const ExplainArguments& arguments, const CLI::App& command) {
@@ -208,6 +210,7 @@ void add_explain_command(CLI::App& app) {
   command->add_option("--text", arguments->question.text, "text that the model of the run reads")
       ->type_name("TEXT")
       ->group("Run");
+  arguments->run.add_weights_to(*command);
   command
       ->add_option("--answer", arguments->question.answer,
                    "seq2seq only: beginning of the answer [the answer of the model]")

@@ -31,6 +31,10 @@ void check_has_best_weights(const train::RunDirectory& run) {
 
 void RunOption::add_to(CLI::App& command) {
   command.add_option("run", directory_, "run directory")->required()->type_name("DIR");
+  add_weights_to(command);
+}
+
+void RunOption::add_weights_to(CLI::App& command) {
   const auto set = [this](const std::string& text) {
     weights_ = parse_choice<train::Weights>("--weights", text);
   };
@@ -57,9 +61,9 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
       ->group(kGroup);
 }
 
-train::Run RunOption::load() const {
+train::Run RunOption::load(const std::string& path) const {
   const auto device = train::resolve_device(device_);
-  const auto directory = train::RunDirectory::open(directory_);
+  const auto directory = train::RunDirectory::open(path);
   const int64_t available = torch::get_num_threads();
   const auto summary = directory.summary();
   const auto trained_with = summary ? summary->threads : 0;
