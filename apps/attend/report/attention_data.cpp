@@ -221,6 +221,7 @@ std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::jso
   const torch::NoGradGuard no_grad;
   std::vector<AttentionMatrices> all;
   int64_t left = kMaxWeights;
+  std::size_t shown = 0;
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
     std::vector<Recorded> parts;
     try {
@@ -253,10 +254,11 @@ std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::jso
     }
     if (size > left) {
       notes.push_back(
-          fmt::format("Attention weights are shown for {} of {} samples.", sample, samples.size()));
+          fmt::format("Attention weights are shown for {} of {} samples.", shown, samples.size()));
       break;
     }
     left -= size;
+    ++shown;
     if (block > 1) {
       notes.push_back(fmt::format(
           "Attention weights of sample {} are shown for blocks of {} tokens.", sample + 1, block));
