@@ -137,7 +137,6 @@ RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recip
 RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
                      const std::shared_ptr<Processes>& processes, const Start& start)
     : recipe_(recipe),
-      processes_(processes),
       task_(start.setup.task),
       model_(start.setup.model),
       initial_weights_(start.setup.initial_weights),
@@ -145,7 +144,7 @@ RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recip
            recipe.training, {.mode = start.mode, .processes = processes}) {}
 
 TrainResult RecipeRun::train(const TrainerHooks& hooks) {
-  if (is_finished() || processes_->rank() > 0) return run_.train(hooks);
+  if (is_finished() || processes().rank() > 0) return run_.train(hooks);
   RunHistory history(directory(), model_, *task_, recipe_.training.seed, state());
   if (state().step == 0) history.record(0);
   auto all = hooks;

@@ -133,11 +133,7 @@ TrainResult TrainingRun::train(const TrainerHooks& hooks) {
   TORCH_CHECK_VALUE(
       hooks.checkpoint_sink == nullptr,
       "TrainingRun saves checkpoints in its directory, found another checkpoint_sink");
-  if (is_finished_) return trainer_->run({.observers = hooks.observers});
-  if (processes_->rank() > 0) {
-    return trainer_->run(
-        {.stop_requested = hooks.stop_requested, .stop_evaluation = hooks.stop_evaluation});
-  }
+  if (is_finished_ || processes_->rank() > 0) return trainer_->run(hooks);
   // Background threads write the files, so that a slow disk does not slow down training.
   const auto step = state().step;
   BackgroundObserver files(

@@ -110,8 +110,8 @@ class ATTEND_API RecipeRun {
 
   /// See `TrainingRun::directory`.
   const RunDirectory& directory() const { return run_.directory(); }
-  /// The processes that train together.
-  Processes& processes() const { return *processes_; }
+  /// See `TrainingRun::processes`.
+  Processes& processes() const { return run_.processes(); }
   /// The device of the model.
   torch::Device device() const { return run_.device(); }
   /// See `TrainingRun::is_resumed`.
@@ -138,7 +138,6 @@ class ATTEND_API RecipeRun {
             const std::shared_ptr<Processes>& processes, const Start& start);
 
   Recipe recipe_;
-  std::shared_ptr<Processes> processes_;
   std::shared_ptr<const Task> task_;
   Model model_;
   std::optional<InitialWeights> initial_weights_;

@@ -94,6 +94,8 @@ class ATTEND_API TrainingRun {
 
   /// The run directory. Throws c10::ValueError in processes other than rank 0.
   const RunDirectory& directory() const;
+  /// The processes that train together.
+  Processes& processes() const { return *processes_; }
   /// The device of the module.
   torch::Device device() const { return device_; }
   /// True if the run existed, also if it had no checkpoint from which training continues.
