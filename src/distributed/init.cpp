@@ -1,9 +1,9 @@
 #include "attend/distributed/init.h"
 
 #include "attend/input_error.h"
-#include "distributed/connect.h"
 #include "distributed/greeting.h"
 #include "distributed/last_words.h"
+#include "distributed/launch.h"
 
 #include <ATen/Context.h>
 #include <c10/util/Exception.h>

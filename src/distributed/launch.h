@@ -1,9 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/distributed/init.h"
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -28,5 +30,8 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 ATTEND_API std::optional<Launch> launch_of(const Environment& environment);
 /// Returns what the launcher of this process tells.
 ATTEND_API std::optional<Launch> launch_of_this_process();
+
+/// Connects the processes of a launch, which has more than one. Throws as `init` does.
+ATTEND_API std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options);
 
 }  // namespace attend::distributed

@@ -1,6 +1,6 @@
 #include "support/in_threads.h"
 
-#include "distributed/connect.h"
+#include "distributed/launch.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
