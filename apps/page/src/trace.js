@@ -64,31 +64,36 @@ function powers(cells, decimals) {
   return { terms, shift };
 }
 
+/** Row `row` of x times column `column` of w, plus b if there is one. `labels` name the row of x. */
+function linear([x, w, b], row, column, labels, options) {
+  const terms = w.rows.map((_, k) => product(cell(x, row, k), cell(w, k, column)));
+  if (b) terms.push(single(cell(b, 0, column)));
+  return {
+    terms: terms.length,
+    lines: [
+      [
+        "sum over k of ",
+        line(x, ...labels),
+        " · ",
+        line(w, "k", w.columns[column]),
+        ...(b ? [" + ", name(b, 0, column)] : []),
+      ],
+      total(terms, options),
+    ],
+    sources: [
+      [x, (r) => r === row],
+      [w, (_, c) => c === column],
+      [b, (_, c) => c === column],
+    ],
+  };
+}
+
 /** Operations by name. Each function gets the operands, the result, its row and column, and options.
  *  It returns lines, which are lists of parts, and sources: pairs of a matrix and a function that
  *  returns true for the cells that are used. */
 const OPERATIONS = {
   linear({ operands: [x, w, b], row, column, options }) {
-    const terms = w.rows.map((_, k) => product(cell(x, row, k), cell(w, k, column)));
-    if (b) terms.push(single(cell(b, 0, column)));
-    return {
-      terms: terms.length,
-      lines: [
-        [
-          "sum over k of ",
-          line(x, x.rows[row], "k"),
-          " · ",
-          line(w, "k", w.columns[column]),
-          ...(b ? [" + ", name(b, 0, column)] : []),
-        ],
-        total(terms, options),
-      ],
-      sources: [
-        [x, (r) => r === row],
-        [w, (_, c) => c === column],
-        [b, (_, c) => c === column],
-      ],
-    };
+    return linear([x, w, b], row, column, [x.rows[row], "k"], options);
   },
 
   row_products({ operands: [a, b], row, column, options }) {
@@ -258,26 +263,8 @@ const OPERATIONS = {
     const { decimals, token } = options;
     if (column === 0 && w) {
       const from = Math.max(0, x.rows.indexOf(token));
-      const terms = w.rows.map((_, k) => product(cell(x, from, k), cell(w, k, row)));
-      if (b) terms.push(single(cell(b, 0, row)));
-      return {
-        terms: terms.length,
-        lines: [
-          [
-            "sum over k of ",
-            line(x, ...(x.rows.length > 1 ? [x.rows[from], "k"] : ["k"])),
-            " · ",
-            line(w, "k", w.columns[row]),
-            ...(b ? [" + ", name(b, 0, row)] : []),
-          ],
-          total(terms, options),
-        ],
-        sources: [
-          [x, (r) => r === from],
-          [w, (_, c) => c === row],
-          [b, (_, c) => c === row],
-        ],
-      };
+      const labels = x.rows.length > 1 ? [x.rows[from], "k"] : ["k"];
+      return linear([x, w, b], from, row, labels, options);
     }
     if (column === 0) return { lines: [["a function of the last vector"]], sources: [] };
     const { terms, shift } = powers(
