@@ -2,7 +2,6 @@
 #include "commands.h"
 #include "explain/examples.h"
 #include "explain/explain_run.h"
-#include "explain/explained_text.h"
 #include "explain/explanation_page.h"
 #include "explain/explanation_text.h"
 #include "io/files.h"
@@ -24,6 +23,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 namespace attend::app {
@@ -32,6 +32,8 @@ namespace {
 struct ExplainArguments {
   std::string subject;  ///< name of an example, or directory of a run
   RunOption run;
+  std::string text;                   ///< that the model of a run reads
+  std::optional<std::string> answer;  ///< beginning of the answer of a Seq2Seq
   RunQuestion question;
   int64_t step = 0;  ///< 0 = all steps
   bool list = false;
@@ -71,7 +73,7 @@ train::Run load_run(const ExplainArguments& arguments) {
         "{}: no such run, and no example: expected the directory of a run, or one of {}{}", subject,
         fmt::join(names, ", "), did_you_mean(subject, names)));
   }
-  if (arguments.question.text.empty())
+  if (arguments.text.empty())
     throw InputError(
         fmt::format("{}: the explanation of a run requires a text: pass --text TEXT", subject));
   return arguments.run.load(subject);
@@ -81,30 +83,31 @@ Explanation explain(const ExplainArguments& arguments, const CLI::App& command) 
   if (const auto* example = example_of(arguments, command))
     return example->explain(arguments.question.token);
   auto run = load_run(arguments);
-  return explain_run(run, arguments.question);
+  return explain_run({run, arguments.text, arguments.answer}, arguments.question);
 }
 
-/// Returns the page of a run: the layer and head of the question first, then the other heads of the
-/// layer, then the other layers.
-ExplanationPage page_of(train::Run& run, const RunQuestion& question) {
-  ExplanationPage page(question.text);
-  const auto first = explain_run(run, question);
+/// Returns the page of a run: the layer and head of the arguments first, then the other heads of
+/// the layer, then the other layers.
+ExplanationPage page_of(train::Run& run, const ExplainArguments& arguments) {
+  const ExplainedText text(run, arguments.text, arguments.answer);
+  ExplanationPage page(arguments.text);
+  const auto first = explain_run(text, arguments.question);
   page.add(first);
-  const auto& stack = run.recipe.stack();
-  const auto num_layers = ExplainedText(run, question.text, question.answer).num_layers();
-  const auto count = static_cast<std::size_t>(num_layers * stack.num_heads);
+  const auto num_layers = text.num_layers();
+  const auto num_heads = text.num_heads();
+  const auto count = static_cast<std::size_t>(num_layers * num_heads);
   std::vector<int64_t> layers;
   for (int64_t layer = 1; layer <= num_layers; ++layer) layers.push_back(layer);
   std::stable_partition(layers.begin(), layers.end(),
                         [&](int64_t layer) { return layer == first.layer; });
-  auto next = question;
+  auto next = arguments.question;
   bool has_room = true;
   for (const auto layer : layers) {
-    for (int64_t head = 1; head <= stack.num_heads && has_room; ++head) {
+    for (int64_t head = 1; head <= num_heads && has_room; ++head) {
       if (layer == first.layer && head == first.head) continue;
       next.layer = layer;
       next.head = head;
-      has_room = page.add(explain_run(run, next));
+      has_room = page.add(explain_run(text, next));
     }
   }
   if (page.size() < count) {
@@ -129,7 +132,7 @@ void write_page(const ExplainArguments& arguments, const CLI::App& command) {
       return page;
     }
     auto run = load_run(arguments);
-    return page_of(run, arguments.question);
+    return page_of(run, arguments);
   }();
   replace_file(arguments.html, page.html());
   fmt::print("{}: {}\n", printable(arguments.html),
@@ -207,12 +210,12 @@ void add_explain_command(CLI::App& app) {
       ->add_option("subject", arguments->subject,
                    "directory of a run, or name of an example (see --list)")
       ->type_name(kSubjectType);
-  command->add_option("--text", arguments->question.text, "text that the model of the run reads")
+  command->add_option("--text", arguments->text, "text that the model of the run reads")
       ->type_name("TEXT")
       ->group("Run");
   arguments->run.add_weights_to(*command);
   command
-      ->add_option("--answer", arguments->question.answer,
+      ->add_option("--answer", arguments->answer,
                    "seq2seq only: beginning of the answer [the answer of the model]")
       ->type_name("TEXT")
       ->group("Run");

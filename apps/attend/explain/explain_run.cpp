@@ -3,7 +3,6 @@
 #include "attend/input_error.h"
 #include "attend/ops/attention_recorder.h"
 #include "explain/block_steps.h"
-#include "explain/explained_text.h"
 #include "explain/head_steps.h"
 #include "explain/what_if.h"
 
@@ -13,6 +12,7 @@
 #include <algorithm>
 #include <cmath>
 #include <stdexcept>
+#include <utility>
 
 namespace attend::app {
 namespace {
@@ -37,8 +37,8 @@ class Capture : public AttentionHook {
 
 class RunExplainer {
  public:
-  RunExplainer(train::Run& run, const RunQuestion& question)
-      : run_(run), question_(question), text_(run, question.text, question.answer) {
+  RunExplainer(ExplainedText text, const RunQuestion& question)
+      : run_(text.run), question_(question), text_(std::move(text)) {
     const auto num_layers = text_.num_layers();
     layer_ = question.layer == 0 ? num_layers : question.layer;
     check_range("--layer", layer_, num_layers);
@@ -410,8 +410,8 @@ class RunExplainer {
 
 }  // namespace
 
-Explanation explain_run(train::Run& run, const RunQuestion& question) {
-  return RunExplainer(run, question).explain();
+Explanation explain_run(ExplainedText text, const RunQuestion& question) {
+  return RunExplainer(std::move(text), question).explain();
 }
 
 }  // namespace attend::app

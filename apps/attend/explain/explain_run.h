@@ -1,9 +1,8 @@
 #pragma once
 
-#include "attend/train/run_directory.h"
+#include "explain/explained_text.h"
 #include "explain/explanation.h"
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,7 +10,6 @@ namespace attend::app {
 
 /// Options of `explain_run`. Layers, heads and tokens are counted from 1.
 struct RunQuestion {
-  std::string text;
   std::string token;  ///< token to follow: its label or its number; empty = the last token
   int64_t layer = 0;  ///< 0 = the last layer
   int64_t head = 1;
@@ -19,17 +17,14 @@ struct RunQuestion {
   std::vector<std::string> masks = {};     ///< tokens of the text to which no token may attend
   std::vector<std::string> no_heads = {};  ///< heads whose output is set to zero: "LAYER.HEAD"
   std::vector<std::string> swaps = {};     ///< "TOKEN=NEW": replaces a token of the text
-  /// Beginning of the answer of a Seq2Seq; if not set, the answer that the model generates.
-  std::optional<std::string> answer = {};
 };
 
 /// Explains how the model of a run processes a text: embeddings, one attention head, the rest of
 /// its block, and the prediction. The numbers are those of the model. For a Seq2Seq, explains a
 /// layer of the decoder, with its attention to the text; `token` is then a token of the answer, and
 /// `no_heads` are heads of the cross-attention. If the question has changes, runs the model again
-/// with them, and compares weights and prediction. Throws InputError for a text without tokens or
-/// with more than max_seq_len tokens, for a layer, head or token that does not exist, and for an
-/// answer if the model is not a Seq2Seq.
-Explanation explain_run(train::Run& run, const RunQuestion& question);
+/// with them, and compares weights and prediction. Throws InputError for a layer, head or token
+/// that does not exist.
+Explanation explain_run(ExplainedText text, const RunQuestion& question);
 
 }  // namespace attend::app

@@ -1,7 +1,6 @@
 #include "serve/live_run.h"
 
 #include "attend/input_error.h"
-#include "attend/train/answer.h"
 #include "attend/train/run_directory.h"
 #include "explain/explain_run.h"
 #include "explain/explanation_text.h"
@@ -18,7 +17,6 @@
 #include <fstream>
 #include <functional>
 #include <string_view>
-#include <variant>
 
 namespace attend::app {
 namespace {
@@ -50,6 +48,17 @@ void check_length(const train::Run& run, const std::string& text) {
       std::min(kMaxExplainedTokens, static_cast<std::size_t>(run.recipe.max_seq_len()));
   if (count >= 1 && count <= max) return;
   throw InputError(fmt::format("the text has {} tokens, expected 1 to {}", count, max));
+}
+
+/// Returns the tokens of a text as a sample of samples.jsonl.
+nlohmann::json sample_of(const ExplainedText& text) {
+  const auto ids = [](const torch::Tensor& tokens) {
+    const auto* begin = tokens.const_data_ptr<int64_t>();
+    return std::vector<int64_t>(begin, begin + tokens.numel());
+  };
+  const auto answer = text.is_seq2seq() ? ids(text.answer_tokens.slice(0, /*start=*/1))  // no <bos>
+                                        : std::vector<int64_t>();
+  return {{"input_tokens", ids(text.text)}, {"output_tokens", answer}};
 }
 
 /// Returns the tokens or classes of the last step of an explanation, whose first matrix is the
@@ -115,15 +124,12 @@ std::string LiveRun::explain(const std::string& request) {
   const auto directory = train::RunDirectory::open(directory_);
   auto run = directory.load(directory.available_weights().value_or(train::Weights::best));
   check_length(run, text);
-  RunQuestion question;
-  question.text = text;
-  if (std::holds_alternative<Seq2Seq>(run.model))
-    question.answer = train::answer(run.model, *run.tokenizer, run.classes, {text, ""});
-  auto explanation = to_json(explain_run(run, question));
+  const ExplainedText explained(run, text, std::nullopt);
+  auto explanation = to_json(explain_run(explained, {}));
   std::vector<std::string> notes;
   auto attention = ordered_json::array();
-  const nlohmann::json sample{{"input", text}, {"output", question.answer.value_or("")}};
-  for (const auto& matrices : attention_of(run, nlohmann::json::array({sample}), notes))
+  for (const auto& matrices :
+       attention_of(run, nlohmann::json::array({sample_of(explained)}), notes))
     attention.push_back(to_json(matrices));
   auto prediction = prediction_of(explanation);
   return json_text({{"explanation", std::move(explanation)},
