@@ -104,7 +104,7 @@ class OfARun(ReportTest):
     def test_provenance(self):
         run = self.report.data["run"]
         record = json.loads((self.run_directory / "data.json").read_text())
-        self.assertEqual((run["id"], run["created"], run["command"]),
+        self.assertEqual((run["run_id"], run["created"], run["command"]),
                          (record["run_id"], record["provenance"]["created"], record["provenance"]["command"]))
         self.assertEqual((run["name"], run["task"], run["recipe"], run["state"]),
                          ("first", "senses", "senses", "finished"))

@@ -32,7 +32,7 @@ std::string runs_content(const Comparison& comparison) {
   std::vector<Cells> runs;
   for (const auto& run : comparison.runs)
     runs.push_back({run.label, run.directory.string(), std::string(to_string(run.state))});
-  auto html = html_table("Runs", {"", "directory", "state"}, runs) +
+  auto html = html_table("Directories", {"", "directory", "state"}, runs) +
               table_of_runs("Options that differ", comparison, comparison.options) +
               table_of_runs("Results (* = best)", comparison, comparison.results);
   if (!comparison.note.empty()) html += fmt::format("<p>{}</p>\n", escaped_html(comparison.note));

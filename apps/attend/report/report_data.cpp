@@ -79,7 +79,7 @@ class Collector {
     if (recipe.size() > kMaxRecipeText)
       notes_.push_back(fmt::format("The recipe is cut after {} bytes.", kMaxRecipeText));
     ordered_json json{{"name", name_of_run(directory_)},
-                      {"id", run_.record().run_id},
+                      {"run_id", run_.record().run_id},
                       {"task", run_.is_custom() ? "" : run_.recipe().task},
                       {"recipe", run_.record().recipe_name},
                       {"state", is_finished() ? "finished" : "unfinished"}};

@@ -44,7 +44,7 @@ export function run(data) {
   const { command, recipe_toml, ...fields } = data.run;
   const names = {
     name: "Name",
-    id: "ID",
+    run_id: "ID",
     task: "Task",
     recipe: "Recipe",
     state: "State",
