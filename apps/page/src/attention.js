@@ -111,7 +111,7 @@ class AttentionView {
       },
       { rootMargin: "400px" },
     );
-    onTheme(() => this.showEntry(this.entrySelect.selectedIndex));
+    onTheme(this.element, () => this.showEntry(this.entrySelect.selectedIndex));
     this.showEntry(0);
   }
 

@@ -82,7 +82,7 @@ class Chart {
       this.plot,
     );
     onWidth(this.plot, (width) => this.draw(width));
-    onTheme(() => this.draw());
+    onTheme(this.plot, () => this.draw());
     this.read(null);
   }
 

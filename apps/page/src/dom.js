@@ -90,9 +90,19 @@ export function onWidth(element, draw) {
   }).observe(element);
 }
 
-/** Calls `draw` whenever the reader switches between light and dark. */
-export function onTheme(draw) {
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+/** Calls `draw` whenever the reader switches between light and dark while the element is on the
+ *  page. */
+export function onTheme(element, draw) {
+  element.classList.add("themed");
+  element.addEventListener("theme", draw);
+}
+
+/** Makes the functions of `onTheme` follow the theme of the reader. */
+export function followTheme() {
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
+    for (const element of document.querySelectorAll(".themed"))
+      element.dispatchEvent(new Event("theme"));
+  });
 }
 
 /** Returns the value of a CSS variable, such as "--text". */

@@ -3,7 +3,7 @@
 import { attention } from "./attention.js";
 import { comparison, runs } from "./comparison.js";
 import { curves } from "./curves.js";
-import { el, scroll } from "./dom.js";
+import { el, followTheme, scroll } from "./dom.js";
 import { embeddings } from "./embeddings.js";
 import { explanations } from "./explanation.js";
 import { follow, sentence } from "./live.js";
@@ -31,8 +31,22 @@ const TITLES = {
   run: "Run",
 };
 
-/** Puts a view in front of the tables of its section, which are then folded. A section without a
- *  view stays as it is. */
+/** Returns the view that `makeView` returns, or why it cannot be drawn: one damaged part must not
+ *  hide the others. */
+function drawn(makeView) {
+  try {
+    return makeView();
+  } catch (error) {
+    return el(
+      "p",
+      { class: "error", role: "alert" },
+      `This section cannot be drawn: ${error.message}`,
+    );
+  }
+}
+
+/** Puts a view in front of the tables of its section, which are then folded unless it
+ *  is an error. A section without a view stays as it is. */
 function show(section, view) {
   const heading = section.querySelector("h2");
   const rest = [...section.childNodes].filter((node) => node !== heading);
@@ -47,7 +61,7 @@ function show(section, view) {
     section.append(
       el(
         "details",
-        { class: "tables" },
+        { class: "tables", open: view.matches(".error") },
         el("summary", {}, "Data as tables"),
         scroll(`${heading?.textContent ?? ""}: data as tables`, ...rest),
       ),
@@ -78,15 +92,17 @@ function update(data, shown) {
     let section = document.getElementById(id);
     const before = shown[id];
     const text = JSON.stringify(data[id]);
-    if (!(before?.view && (before.view.update?.(data) ?? text === before.text))) {
-      const view = makeView(data, before?.view);
-      if (view && !section) previous.after((section = el("section", { id })));
-      if (view) section.replaceChildren(el("h2", {}, TITLES[id]), view);
-      shown[id] = { view, text };
-    } else {
+    const view = drawn(() => {
+      const stays = before?.view && (before.view.update?.(data) ?? text === before.text);
+      return stays ? before.view : makeView(data, before?.view);
+    });
+    if (view && view === before?.view) {
       section.querySelector("details.tables")?.remove(); // of older data
-      before.text = text;
+    } else if (view) {
+      if (!section) previous.after((section = el("section", { id })));
+      section.replaceChildren(el("h2", {}, TITLES[id]), view);
     }
+    shown[id] = { view, text };
     previous = section ?? previous;
   }
   linkSections();
@@ -104,20 +120,9 @@ function start() {
   for (const [id, makeView] of Object.entries(VIEWS)) {
     const section = document.getElementById(id);
     if (!section) continue;
-    try {
-      const view = makeView(data);
-      show(section, view);
-      shown[id] = { view, text: JSON.stringify(data[id]) };
-    } catch (error) {
-      // One damaged part must not hide the others; its tables stay visible.
-      section.append(
-        el(
-          "p",
-          { class: "error", role: "alert" },
-          `This section cannot be drawn: ${error.message}`,
-        ),
-      );
-    }
+    const view = drawn(() => makeView(data));
+    show(section, view);
+    shown[id] = { view, text: JSON.stringify(data[id]) };
   }
   if (data.version) {
     // Only a server sets this key.
@@ -133,6 +138,7 @@ function start() {
       el("section", { id: "sentence" }, el("h2", {}, "Try a sentence"), sentence()),
     );
   }
+  followTheme();
   linkSections();
 }
 
