@@ -45,8 +45,11 @@ Explanation explain_numpy(const std::string& token) {
   const auto matrix = [](const std::vector<double>& numbers) {
     return torch::tensor(numbers, torch::kDouble).view({4, 8});
   };
+  // The text rounds its inputs and its results to 8 decimals; 7 decimals of both are the same.
+  constexpr int kDecimals = 7;
   Explanation explanation{
-      "Masked self-attention of four tokens, with given queries, keys and values", tokens[row], 8};
+      "Masked self-attention of four tokens, with given queries, keys and values", tokens[row],
+      kDecimals};
   add_attention_steps(
       {.tokens = tokens,
        .queries =
