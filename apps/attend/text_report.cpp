@@ -11,6 +11,8 @@
 #include <fmt/ranges.h>
 #include <torch/nn/functional/normalization.h>
 
+#include <algorithm>
+
 namespace attend::app {
 namespace {
 
@@ -43,17 +45,20 @@ std::vector<LastTokenAttention> last_token_attention(train::Model& any_model,
   return attention;
 }
 
-/// Returns a line for each text, and for each token a line with its weight and a bar or a color.
+/// Returns a line for each text, and for each token a line with its weight and a bar. The weight
+/// has a color on a scale from 0 to the largest weight of the text, since those of many tokens are
+/// small.
 std::string attention_text(const std::vector<LastTokenAttention>& attention, bool colors) {
   std::string text;
   for (const auto& [probe, prediction, tokens, weights] : attention) {
     text += fmt::format("  {} -> {}\n", printable(probe), prediction);
+    const auto largest = *std::ranges::max_element(weights);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-      const auto number = fmt::format("{:.2f}", weights[i]);
+      const auto number = fmt::format(" {:.2f} ", weights[i]);
       const auto bar = std::string(static_cast<std::size_t>(weights[i] * kBarWidth + 0.5), '#');
-      text +=
-          fmt::format("    {:<10} {}\n", tokens[i],
-                      colors ? on_heat_color(" " + number + " ", weights[i]) : number + " " + bar);
+      text += fmt::format(
+          "    {:<10}{}{}\n", tokens[i],
+          colors ? on_heat_color(number, weights[i] / std::max(largest, 1e-9)) : number, bar);
     }
   }
   return text;
@@ -82,9 +87,9 @@ std::string TextReport::text(bool colors) const {
   if (!neighbors.empty()) parts.push_back(neighbors);
   if (!attention.empty()) {
     parts.push_back(
-        "Attention weights of the last token (last layer, mean over heads). The vectors of the "
-        "last\nlayer contain what earlier layers have read: a large weight of a token such as "
-        "'.' can\nstand for words before it.\n" +
+        "Attention weights of the last token (last layer, mean over heads). The vectors\n"
+        "of the last layer contain what earlier layers have read: a large weight of a\n"
+        "token such as '.' can stand for words before it.\n" +
         attention_text(attention, colors));
   }
   if (!samples.empty()) parts.push_back(samples);
