@@ -7,7 +7,7 @@ import { percent, visible } from "./format.js";
 import { addMetrics } from "./series.js";
 
 /** Follows the run whose data the page shows: calls `showMetrics` when the data has new lines of
- *  metrics, and `showAll` with new data. Returns an element that says whether the page is live. */
+ *  metrics, once for all lines of a frame, and `showAll` with new data. Returns an element that says whether the page is live. */
 export function follow(data, showMetrics, showAll) {
   const status = el("p", { class: "live", role: "status" });
   const say = (state, text) => {
@@ -16,10 +16,15 @@ export function follow(data, showMetrics, showAll) {
   };
   say("connecting", "Connecting to the server.");
   const events = new EventSource(`events?version=${encodeURIComponent(data.version)}`);
+  let frame = 0;
   events.onopen = () => say("live", "Live: the page follows the run.");
   events.onerror = () => say("lost", "The server does not answer: the page shows the last data.");
   events.addEventListener("metrics", (event) => {
-    if (addMetrics(data, JSON.parse(event.data))) showMetrics(data);
+    if (!addMetrics(data, JSON.parse(event.data))) return;
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
+      showMetrics(data);
+    });
   });
   events.addEventListener("data", (event) => {
     data = JSON.parse(event.data);

@@ -21,8 +21,9 @@ after(async () => {
   rmSync(folder, { recursive: true });
 });
 
-/** Opens a page. `page.problems` lists the messages of its console, errors and requests. */
-export async function open(html, options = {}) {
+/** Opens a page. `page.problems` lists the messages of its console, errors and requests. `script`: a
+ *  function that runs before those of the page. */
+export async function open(html, options = {}, script = () => {}) {
   context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
   const page = await context.newPage();
   const url = pathToFileURL(join(folder, "report.html")).href;
@@ -34,8 +35,9 @@ export async function open(html, options = {}) {
     if (request.url() !== url && !request.url().startsWith("data:"))
       page.problems.push(request.url());
   });
+  await page.addInitScript(script);
   await page.goto(url);
   return page;
 }
 
-export const openData = (data, options) => open(pageOf(data), options);
+export const openData = (data, options, script) => open(pageOf(data), options, script);

@@ -625,6 +625,36 @@ describe("embeddings", () => {
   });
 });
 
+test("many lines of metrics that arrive at once are drawn once", async () => {
+  const data = usual();
+  const script = () => {
+    window.EventSource = class extends EventTarget {
+      constructor() {
+        super();
+        window.events = this;
+      }
+    };
+    const request = window.requestAnimationFrame.bind(window);
+    window.requested = 0;
+    window.requestAnimationFrame = (draw) => ++window.requested && request(draw);
+  };
+  const page = await openData({ ...data, version: "1-x" }, {}, script);
+  const count = await page.evaluate(() => {
+    const before = window.requested;
+    for (let step = 310; step <= 3000; step += 10) {
+      const line = JSON.stringify({ step, train_loss: 1 / step });
+      window.events.dispatchEvent(new MessageEvent("metrics", { data: line }));
+    }
+    return window.requested - before;
+  });
+  assert.equal(count, 1);
+  await page.waitForFunction(
+    (last) => document.querySelector("[data-key=train_loss]").textContent === last,
+    number(1 / 3000),
+  );
+  assert.equal(await page.getByLabel("Last step").inputValue(), "3000");
+});
+
 test("samples of a step have their verdict as text", async () => {
   const { samples } = usual();
   const page = await openData(usual());
