@@ -362,6 +362,8 @@ class OfOtherModels(ReportTest):
         self.assertEqual(encoder["rows"], encoder["columns"])
         self.assertEqual((decoder["rows"], encoder["rows"]), (cross["rows"], cross["columns"]))
         self.assertEqual(decoder["rows"][0], "<begin>")
+        self.assertEqual([part["title"] for part in parts if "predictions" in part], ["decoder self-attention"])
+        self.assertEqual(len(decoder["predictions"]), len(decoder["rows"]) - 1)
         for part in data["attention"]:
             self.check_rows_sum_to_1(part)
         for head in weights_of(decoder)[0]:

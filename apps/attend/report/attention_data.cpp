@@ -37,7 +37,7 @@ struct Recorded {
   std::vector<torch::Tensor> layers;  // (H, T, S) each
   bool causal = false;
   int64_t generated_from = -1;
-  torch::Tensor logits = {};  // (T, V) of the rows, if tokens were generated
+  torch::Tensor logits = {};  // (T, V) of the rows; of one part of a sample with generated tokens
 };
 
 /// Tokens of a sample.
@@ -115,7 +115,7 @@ struct Record {
     const auto num_encoder_layers = run.recipe.stack().num_layers;
     Recorded encoder{"encoder self-attention", source, source, {}};
     Recorded decoder{"decoder self-attention", target, target, {}, true, 1, logits};
-    Recorded cross{"cross-attention", target, source, {}, false, 1, logits};
+    Recorded cross{"cross-attention", target, source, {}, false, 1};
     // A decoder block calls its self-attention, then its cross-attention.
     for (int64_t i = 0; i < static_cast<int64_t>(weights.size()); ++i) {
       auto& part = i < num_encoder_layers              ? encoder
@@ -247,7 +247,7 @@ std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::jso
       each.generated_from = part.generated_from < 0 ? -1 : part.generated_from / block;
       each.block = block;
       if (block > 1) each.largest = largest_weights(weights);
-      if (block == 1 && part.generated_from >= 0)
+      if (block == 1 && part.generated_from >= 0 && part.logits.defined())
         each.predictions = predictions_of(part, *run.tokenizer);
       size += each.weights.numel();
       matrices.push_back(std::move(each));

@@ -24,7 +24,8 @@ struct AttentionMatrices {
   std::vector<nlohmann::ordered_json> largest = {};  ///< if block > 1, the exact largest weights:
                                                      ///< [layer, head, row, column, weight]
   /// If block = 1, an object for each of the last rows, which are generated tokens: `probability`
-  /// of the token and `top`, the most likely tokens at its place as [label, probability].
+  /// of the token and `top`, the most likely tokens at its place as [label, probability]. Only one
+  /// of the matrices of a sample has them: cross-attention has the rows of self-attention.
   std::vector<nlohmann::ordered_json> predictions = {};
 };
 

@@ -158,9 +158,10 @@ class AttentionView {
     this.rows = entry.rows;
     this.columns = entry.columns;
     // At first, the row from which the last token was generated, if any.
-    const first = this.rows.length - (entry.predictions?.length ? 2 : 1);
+    const predictions = this.predictionsOf(entry);
+    const first = this.rows.length - (predictions.length > 0 ? 2 : 1);
     this.row = Math.min(this.row ?? first, this.rows.length - 1);
-    this.generation.show(entry);
+    this.generation.show(this.rows, predictions);
     this.generatedFrom = entry.generated_from ?? Infinity;
     setOptions(
       this.layerSelect,
@@ -186,6 +187,14 @@ class AttentionView {
       Math.min(this.layer, entry.num_layers - 1),
       Math.min(this.head, entry.num_heads - 1),
     );
+  }
+
+  /** Returns the predictions of the generated rows of an entry. Cross-attention has those of
+   *  another entry of the sample. */
+  predictionsOf({ sample, generated_from }) {
+    if (generated_from === null) return [];
+    const same = this.entries.find((entry) => entry.sample === sample && entry.predictions);
+    return same?.predictions ?? [];
   }
 
   drawOverview() {

@@ -40,8 +40,8 @@ export class GenerationSteps {
     );
   }
 
-  /** Shows the steps of an attention; nothing if it has no predictions. */
-  show({ rows, predictions = [] }) {
+  /** Shows the steps of an attention with these rows; nothing if it has no predictions. */
+  show(rows, predictions) {
     Object.assign(this, { rows, steps: predictions, firstRow: rows.length - predictions.length });
     this.element.hidden = predictions.length === 0;
     this.slider.max = predictions.length;

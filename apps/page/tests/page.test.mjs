@@ -442,6 +442,20 @@ describe("the steps of the generation", () => {
     assert.match(await step(page), new RegExp(` of ${second.predictions.length}$`));
   });
 
+  test("of cross-attention are those of the decoder", async () => {
+    const data = translation();
+    const [, decoder, cross] = data.attention;
+    decoder.predictions = decoder.rows
+      .slice(1)
+      .map((token, i) => ({ probability: 0.5 + 0.01 * i, top: [[token, 0.5 + 0.01 * i]] }));
+    const page = await openData(data);
+    assert.ok(await page.locator(".generation").isHidden());
+    await page.getByRole("combobox", { name: "Attention" }).selectOption({ value: "2" });
+    await page.getByRole("slider", { name: "Generated token" }).fill("3");
+    assert.equal(await step(page), `3 of ${cross.rows.length - 1}`);
+    assert.deepEqual(await predictions(page), [number(0.52)]);
+  });
+
   test("are hidden without generated tokens", async () => {
     const page = await openData(large());
     assert.ok(await page.locator(".generation").isHidden());
