@@ -41,7 +41,7 @@ class Server:
         self.process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                         text=True, preexec_fn=as_in_a_terminal)
         self.url = line_with(self.process, "page")
-        self.port = int(re.fullmatch(r"http://127\.0\.0\.1:(\d+)/", self.url)[1])
+        self.port = int(re.fullmatch(r"http://(127\.0\.0\.1|0\.0\.0\.0):(\d+)/", self.url)[2])
 
     def __enter__(self):
         return self
@@ -183,6 +183,17 @@ class FinishedRun(TrainedRun):
         for hosts in ("", f"Host: 127.0.0.1:{port}\r\nHost: evil.example\r\n"):
             answer = self.server.raw(f"GET / HTTP/1.1\r\n{hosts}\r\n".encode())
             self.assertTrue(answer.startswith(b"HTTP/1.1 403"), answer)
+
+    def test_any_address_of_the_computer_is_accepted(self):
+        with Server("serve", self.run_directory, 0, "--host", "0.0.0.0") as server:
+            for host in (f"192.0.2.2:{server.port}", f"[2001:db8::2]:{server.port}"):
+                self.assertEqual(server.ask(headers={"Host": host})[0], 200, host)
+                status, _, _ = server.ask("POST", "/explain", json.dumps({"text": TEXT}),
+                                          {"Host": host, "Origin": f"http://{host}", **JSON})
+                self.assertEqual(status, 200, host)
+            for host in ("192.0.2.2", f"192.0.2.2.evil.example:{server.port}", f"[evil.example]:{server.port}",
+                         f"2001:db8::2:{server.port}", f"192.0.2.2:{server.port + 1}"):
+                self.assertEqual(server.ask(headers={"Host": host})[0], 403, host)
 
     def test_origins_of_other_sites_are_refused(self):
         own = f"http://127.0.0.1:{self.server.port}"

@@ -6,6 +6,7 @@
 #include "serve/live_run.h"
 #include "train/background_thread.h"
 
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <httplib.h>
 #include <nlohmann/json.hpp>
@@ -13,14 +14,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
+#include <cctype>
 #include <cerrno>
 #include <chrono>
 #include <cstring>
 #include <semaphore>
 #include <thread>
-#include <vector>
 
 namespace attend::app {
 namespace {
@@ -41,6 +41,19 @@ constexpr const char* kJson = "application/json";
 void set_error(httplib::Response& response, int status, const std::string& message) {
   response.status = status;
   response.set_content(json_text({{"error", message}}), kJson);
+}
+
+std::string lower(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
+  return text;
+}
+
+/// True for an IPv4 address, or an IPv6 address in brackets.
+bool is_address(const std::string& host) {
+  in6_addr address{};
+  if (host.starts_with('[') && host.ends_with(']'))
+    return ::inet_pton(AF_INET6, host.substr(1, host.size() - 2).c_str(), &address) == 1;
+  return ::inet_pton(AF_INET, host.c_str(), &address) == 1;
 }
 
 /// Runs the connections of a server in threads, at most `kMaxConnections` at a time.
@@ -88,12 +101,11 @@ class PageServer::Impl {
           "port {} of {} cannot be opened: {}; pass another port, or 0 for any free one",
           address.port, host_, errno == 0 ? "unknown address" : std::strerror(errno)));
     }
-    hosts_ = {host_, "127.0.0.1", "localhost", "[::1]"};
-    if (host_.find(':') != host_.npos) hosts_.front() = fmt::format("[{}]", host_);
+    if (host_.find(':') != host_.npos) host_ = fmt::format("[{}]", host_);
   }
   ~Impl() { server_.close(); }
 
-  std::string url() const { return fmt::format("http://{}:{}/", hosts_.front(), port_); }
+  std::string url() const { return fmt::format("http://{}:{}/", host_, port_); }
 
   void serve(const std::filesystem::path& directory, const std::function<void()>& wait) {
     run_ = std::make_unique<LiveRun>(directory);
@@ -167,8 +179,7 @@ class PageServer::Impl {
     };
     const auto host = request.get_header_value("Host");
     if (request.get_header_value_count("Host") != 1 || !is_own(host)) {
-      return refuse(403,
-                    fmt::format("Host is '{}', expected '{}:{}'", host, hosts_.front(), port_));
+      return refuse(403, fmt::format("Host is '{}', expected '{}:{}'", host, host_, port_));
     }
     const bool posts = request.method == "POST";
     if (!(request.method == "GET" || (posts && request.path == "/explain"))) {
@@ -190,12 +201,14 @@ class PageServer::Impl {
     return false;
   }
 
-  /// True if the header Host names this server.
+  /// True if the header Host names this server, by its name or by any address: the name of another
+  /// site may lead to this server, but an address leads nowhere else.
   bool is_own(std::string host) const {
-    std::ranges::transform(host, host.begin(), [](unsigned char c) { return std::tolower(c); });
-    return std::ranges::any_of(hosts_, [&](const std::string& own) {
-      return host == fmt::format("{}:{}", own, port_) || (port_ == 80 && host == own);
-    });
+    if (const auto port = fmt::format(":{}", port_); host.ends_with(port))
+      host.resize(host.size() - port.size());
+    else if (port_ != 80)
+      return false;
+    return lower(host) == lower(host_) || lower(host) == "localhost" || is_address(host);
   }
 
   /// Sends the changes of the run until the client leaves or the server stops.
@@ -244,9 +257,8 @@ class PageServer::Impl {
     return true;
   }
 
-  std::string host_;
+  std::string host_;  // as in an address of a page
   int port_ = -1;
-  std::vector<std::string> hosts_;  // that the header Host may name
   std::unique_ptr<LiveRun> run_;
   std::atomic<bool> stopping_ = false;
   std::atomic<int> followers_ = 0;

@@ -15,7 +15,8 @@ struct ServerAddress {
 
 /// A web server for the page of a run. Answers GET for the page and for its events, and POST for an
 /// explanation of a text. It refuses a request that a page of another site may have caused: the
-/// header Host must name this server, and the header Origin, if there is one, too. Bodies have at
+/// header Host must name this server or be an address, and the header Origin, if there is one, must
+/// be the same. Bodies have at
 /// most 64 KiB. At most 24 connections are served at a time, 16 of which may follow a run; others
 /// wait.
 class PageServer {
