@@ -7,6 +7,7 @@ import contextlib
 import http.client
 import itertools
 import json
+import os
 import re
 import signal
 import socket
@@ -273,6 +274,30 @@ class FinishedRun(TrainedRun):
             name, data = next(iter(follower))
             follower.close()
             self.assertEqual((name, data), ("data", self.server.data()))
+
+
+class DamagedRun(TrainedRun):
+    """attend serve of a run that is damaged while it is served."""
+
+    def test_the_report_is_tried_again_when_a_file_has_changed(self):
+        samples = self.run_directory / "samples.jsonl"
+        whole = samples.read_text()
+        with Server("serve", self.run_directory, 0) as server:
+            version = server.data()["version"]
+            follower = Events(server, version)
+            samples.write_text(whole + "damaged\n")
+            time_of_damage = samples.stat().st_mtime_ns
+            status, _, body = server.ask()
+            self.assertEqual((status, list(json.loads(body))), (500, ["error"]))
+            expect_names(self, json.loads(body)["error"], samples)
+            samples.write_text(whole)
+            os.utime(samples, ns=(time_of_damage, time_of_damage))
+            self.assertEqual(server.ask()[0], 500)  # the same version is not read again
+            samples.touch()
+            data = server.data()
+            self.assertNotEqual(data["version"], version)
+            self.assertEqual(next(iter(follower)), ("data", data))
+            follower.close()
 
 
 class Arguments(TrainedRun):

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <charconv>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -110,10 +111,16 @@ RunVersion LiveRun::version() const {
 std::pair<ServedReport, RunVersion> LiveRun::report() {
   const std::lock_guard lock(mutex_);
   const auto version = this->version();  // first: what changes later is sent to the page again
-  if (report_.page.empty() || version_ != version) {
-    report_ = served_report(directory_, to_text(version));
+  if (version_ != version) {
+    damage_ = nullptr;
+    try {
+      report_ = served_report(directory_, to_text(version));
+    } catch (const InputError&) {
+      damage_ = std::current_exception();
+    }
     version_ = version;
   }
+  if (damage_) std::rethrow_exception(damage_);
   return {report_, version_};
 }
 

@@ -3,6 +3,7 @@
 #include "report/write_report.h"
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 #include <string>
@@ -32,7 +33,8 @@ class LiveRun {
 
   /// Returns the present version of the run.
   RunVersion version() const;
-  /// Returns the report of the run as it is now. `RunVersion` is that of its data.
+  /// Returns the report of the run as it is now. `RunVersion` is that of its data. The report of a
+  /// damaged run is tried again only when a file has changed.
   std::pair<ServedReport, RunVersion> report();
   /// Explains how the model processes a text, with the newest weights of the run. `request` is a
   /// JSON object with the key `text`. Returns a JSON object: the result of `attend explain --json`,
@@ -45,9 +47,10 @@ class LiveRun {
 
  private:
   std::filesystem::path directory_;
-  std::mutex mutex_;  // guards the members below, and the memory and time of computations
-  RunVersion version_;
-  ServedReport report_;  // of `version_`; empty if none was made
+  std::mutex mutex_;    // guards the members below, and the memory and time of computations
+  RunVersion version_;  // of the last report or its damage
+  ServedReport report_;
+  std::exception_ptr damage_;  // null if `report_` was made
 };
 
 /// Finds out what changes in a run, for a page that shows it.

@@ -155,15 +155,17 @@ class PageServer::Impl {
     server_.Post("/explain", [this](const auto& request, auto& response) {
       response.set_content(run_->explain(request.body), kJson);
     });
-    server_.set_exception_handler([](const auto&, auto& response, std::exception_ptr thrown) {
-      try {
-        std::rethrow_exception(std::move(thrown));
-      } catch (const InputError& error) {
-        set_error(response, 400, error.what());
-      } catch (const std::exception& error) {
-        set_error(response, 500, error_text(error));
-      }
-    });
+    server_.set_exception_handler(
+        [](const auto& request, auto& response, std::exception_ptr thrown) {
+          try {
+            std::rethrow_exception(std::move(thrown));
+          } catch (const InputError& error) {
+            // Only a question can be wrong; the page is not shown because a file is damaged.
+            set_error(response, request.path == "/explain" ? 400 : 500, error.what());
+          } catch (const std::exception& error) {
+            set_error(response, 500, error_text(error));
+          }
+        });
     server_.set_error_handler([](const auto&, auto& response) {
       if (response.body.empty())
         set_error(response, response.status,
@@ -233,10 +235,13 @@ class PageServer::Impl {
       const bool is_last = stopping_;
       const auto begin = Clock::now();
       std::string events;
+      bool is_heavy = false;  // whether the whole report was made, or tried
       try {
         events = follower.changes();
+        is_heavy = events.starts_with("event: data");
       } catch (const std::exception&) {
-        // The files of a run change one after the other; the next look finds all of them.
+        // The files of a run change one after the other; a later look finds all of them.
+        is_heavy = true;
       }
       const auto now = Clock::now();
       if (events.empty() && now - last_sent > kHeartbeatInterval) events = ":\n\n";
@@ -248,7 +253,7 @@ class PageServer::Impl {
       if (!sink.is_writable()) return false;
       Clock::duration pause = kPollInterval;
       // New data contains the whole report. With frequent evaluations, most are left out.
-      if (events.starts_with("event: data"))
+      if (is_heavy)
         pause = std::max<Clock::duration>(kDataInterval, kDataShare * (Clock::now() - begin));
       for (Clock::duration waited{}; waited < pause && !stopping_; waited += kPollInterval)
         std::this_thread::sleep_for(kPollInterval);
