@@ -125,15 +125,13 @@ std::string script_text(const ordered_json& json) {
   return text;
 }
 
-std::string html_page(const std::string& content, const ordered_json& data) {
-  const auto [before, rest] = split_at(report_template(), kContent);
+std::string html_page(const std::string& content, const ordered_json& data, PageRequests requests) {
+  const auto [start, after_policy] = split_at(report_template(), kPolicy);
+  const auto [before, rest] = split_at(after_policy, kContent);
   const auto [between, after] = split_at(rest, kData);
-  return fmt::format("{}{}{}{}{}", before, content, between, script_text(data), after);
-}
-
-std::string served_page(const std::string& page) {
-  const auto [before, after] = split_at(page, kPolicy);
-  return fmt::format("{}{} connect-src 'self';{}", before, kPolicy, after);
+  const auto* connections = requests == PageRequests::to_its_server ? " connect-src 'self';" : "";
+  return fmt::format("{}{}{}{}{}{}{}{}", start, kPolicy, connections, before, content, between,
+                     script_text(data), after);
 }
 
 }  // namespace attend::app

@@ -32,11 +32,12 @@ std::string html_section(const char* id, const char* heading, const std::string&
 /// Returns JSON without '<', so that it can be the content of a script element.
 std::string script_text(const nlohmann::ordered_json& json);
 
+/// Where a page may send requests.
+enum class PageRequests { none, to_its_server };
+
 /// Returns an HTML page that needs no other files. `content` is the HTML of its sections, for
 /// readers without JavaScript; the script of the page draws `data` (apps/page/README.md).
-std::string html_page(const std::string& content, const nlohmann::ordered_json& data);
-
-/// Returns a page of `html_page` that may also send requests to the server that it comes from.
-std::string served_page(const std::string& page);
+std::string html_page(const std::string& content, const nlohmann::ordered_json& data,
+                      PageRequests requests = PageRequests::none);
 
 }  // namespace attend::app

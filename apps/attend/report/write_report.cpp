@@ -149,7 +149,8 @@ ServedReport served_report(const std::filesystem::path& directory, const std::st
   auto data = report_data(directory);
   data.json["version"] = version;
   const auto json = json_of(data);
-  return {served_page(html_page(content_of(data), json)), script_text(json)};
+  return {version, html_page(content_of(data), json, PageRequests::to_its_server),
+          script_text(json)};
 }
 
 }  // namespace attend::app

@@ -108,20 +108,20 @@ RunVersion LiveRun::version() const {
   return version;
 }
 
-std::pair<ServedReport, RunVersion> LiveRun::report() {
+std::shared_ptr<const ServedReport> LiveRun::report() {
   const std::lock_guard lock(mutex_);
   const auto version = this->version();  // first: what changes later is sent to the page again
   if (version_ != version) {
     damage_ = nullptr;
     try {
-      report_ = served_report(directory_, to_text(version));
+      report_ = std::make_shared<const ServedReport>(served_report(directory_, to_text(version)));
     } catch (const InputError&) {
       damage_ = std::current_exception();
     }
     version_ = version;
   }
   if (damage_) std::rethrow_exception(damage_);
-  return {report_, version_};
+  return report_;
 }
 
 std::string LiveRun::explain(const std::string& request) {
@@ -168,9 +168,9 @@ std::string RunFollower::new_metrics() {
 std::string RunFollower::changes() {
   const auto now = run_.version();
   if (now.files != shown_.files || now.metrics_size < shown_.metrics_size) {
-    const auto [report, version] = run_.report();
-    shown_ = version;
-    return fmt::format("event: data\ndata: {}\n\n", report.data);
+    const auto report = run_.report();
+    shown_ = parse_version(report->version);
+    return fmt::format("event: data\ndata: {}\n\n", report->data);
   }
   return now.metrics_size > shown_.metrics_size ? new_metrics() : "";
 }

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <memory>
 #include <mutex>
 #include <string>
 
@@ -33,9 +34,9 @@ class LiveRun {
 
   /// Returns the present version of the run.
   RunVersion version() const;
-  /// Returns the report of the run as it is now. `RunVersion` is that of its data. The report of a
-  /// damaged run is tried again only when a file has changed.
-  std::pair<ServedReport, RunVersion> report();
+  /// Returns the report of the run as it is now. The report of a damaged run is tried again only
+  /// when a file has changed.
+  std::shared_ptr<const ServedReport> report();
   /// Explains how the model processes a text, with the newest weights of the run. `request` is a
   /// JSON object with the key `text`. Returns a JSON object: the result of `attend explain --json`,
   /// the attention weights of all layers and heads as in a report, and the tokens or classes with
@@ -48,8 +49,8 @@ class LiveRun {
  private:
   std::filesystem::path directory_;
   std::mutex mutex_;    // guards the members below, and the memory and time of computations
-  RunVersion version_;  // of the last report or its damage
-  ServedReport report_;
+  RunVersion version_;  // of `report_` or `damage_`
+  std::shared_ptr<const ServedReport> report_;
   std::exception_ptr damage_;  // null if `report_` was made
 };
 

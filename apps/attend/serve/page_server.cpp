@@ -147,7 +147,7 @@ class PageServer::Impl {
       return is_refused(request, response) ? Answer::Handled : Answer::Unhandled;
     });
     server_.Get("/", [this](const auto&, auto& response) {
-      response.set_content(run_->report().first.page, "text/html; charset=utf-8");
+      response.set_content(run_->report()->page, "text/html; charset=utf-8");
     });
     server_.Get("/events", [this](const auto& request, auto& response) {
       follow(parse_version(request.get_param_value("version")), response);
