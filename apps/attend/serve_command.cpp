@@ -18,8 +18,6 @@
 namespace attend::app {
 namespace {
 
-constexpr std::chrono::seconds kMaxStop(3);  // time for the last changes to reach followers
-
 struct ServeArguments {
   std::string directory;
   ServerAddress address;
@@ -34,7 +32,7 @@ void run_serve(const ServeArguments& arguments) {
   std::fflush(stdout);
   server.serve(arguments.directory, [] {
     while (StopSignal::received() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    // A client that neither sends nor reads would keep its connection, and so the server, open.
+    // The process ends even if a client or a computation keeps the server open.
     std::thread([] {
       std::this_thread::sleep_for(kMaxStop);
       std::_Exit(128 + StopSignal::received());

@@ -1,11 +1,17 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
 #include <string>
 
 namespace attend::app {
+
+/// Time for the last changes to reach the followers of a server that stops. A client that neither
+/// sends nor reads, or a computation, may take longer; the process of the server then ends without
+/// waiting for it.
+inline constexpr std::chrono::seconds kMaxStop(3);
 
 /// Address at which a server listens.
 struct ServerAddress {

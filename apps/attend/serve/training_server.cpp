@@ -18,7 +18,6 @@ namespace attend::app {
 namespace {
 
 constexpr int kLowPriority = 10;  // added to the nice value
-constexpr auto kMaxWait = std::chrono::seconds(3);
 
 /// Waits for a byte. Returns false if the other end of the pipe is closed.
 bool read_byte(int pipe) {
@@ -74,7 +73,7 @@ TrainingServer::TrainingServer(const ServerAddress& address,
 
 TrainingServer::~TrainingServer() {
   ::close(pipe_);
-  const auto end = std::chrono::steady_clock::now() + kMaxWait;
+  const auto end = std::chrono::steady_clock::now() + kMaxStop;
   while (::waitpid(child_, nullptr, WNOHANG) == 0) {
     if (std::chrono::steady_clock::now() > end) ::kill(child_, SIGKILL);
     std::this_thread::sleep_for(std::chrono::milliseconds(10));

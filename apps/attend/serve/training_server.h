@@ -18,7 +18,7 @@ class TrainingServer {
   /// Opens the port and starts the child process. Call this function while the process has no other
   /// threads at work. Clients wait until `begin` is called. Throws InputError as `PageServer` does.
   TrainingServer(const ServerAddress& address, const std::filesystem::path& directory);
-  /// Lets the server send the last changes, for at most 3 seconds, and stops it.
+  /// Lets the server send the last changes, for at most `kMaxStop`, and stops it.
   ~TrainingServer();
   TrainingServer(const TrainingServer&) = delete;
   TrainingServer& operator=(const TrainingServer&) = delete;
