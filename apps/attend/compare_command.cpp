@@ -10,6 +10,7 @@
 #include "options.h"
 #include "output_file.h"
 #include "overrides.h"
+#include "report/comparison.h"
 #include "report/comparison_page.h"
 #include "report/encoding.h"
 #include "run_overview.h"
@@ -17,17 +18,14 @@
 #include "terminal.h"
 #include "train/loss_curves.h"
 #include "train/recipe_fields.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <map>
+#include <cstring>
 #include <memory>
-#include <optional>
 #include <set>
 
 namespace attend::app {
@@ -39,9 +37,6 @@ using nlohmann::ordered_json;
 /// The marks of the runs in the table and in the chart.
 constexpr std::string_view kMarks = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
 
-/// Marks the best result.
-const std::string kStar = " *";
-
 constexpr const char* kOtherData =
     "The runs have different tasks, data or tokenizers, so their losses cannot be compared.";
 
@@ -52,57 +47,10 @@ struct CompareArguments {
   bool overwrite = false;
 };
 
-/// A run that is compared.
-struct Compared {
-  RunOverview overview;
-  train::LossCurves curves;
-};
-
-/// A result in the table.
-struct Result {
-  enum class Best { none, lowest, highest };
-
-  const char* label;
-  const char* key;  ///< as in summary.json
-  Best best;        ///< which value is marked
-  bool is_metric;   ///< depends on the data, so that only values for the same data are compared
-  std::optional<double> (*value)(const RunOverview& run);
-  std::string (*text)(double value);
-};
-
-std::string four_decimals(double value) {
-  return fmt::format("{:.4f}", value);
-}
-
-constexpr std::array kResults{
-    Result{"steps", "steps", Result::Best::none, false,
-           [](const RunOverview& run) { return std::optional(static_cast<double>(run.steps)); },
-           [](double value) { return fmt::format("{:.0f}", value); }},
-    Result{"train loss", "train_loss", Result::Best::lowest, true,
-           [](const RunOverview& run) { return run.train_loss; }, four_decimals},
-    Result{"val loss", "val_loss", Result::Best::lowest, true,
-           [](const RunOverview& run) { return run.val_loss; }, four_decimals},
-    Result{"accuracy", "val_accuracy", Result::Best::highest, true,
-           [](const RunOverview& run) { return run.val_accuracy; },
-           [](double value) { return fmt::format("{:.1f}%", value * 100); }},
-    Result{"parameters", "parameters", Result::Best::none, false,
-           [](const RunOverview& run) {
-             return run.parameters ? std::optional(static_cast<double>(*run.parameters))
-                                   : std::nullopt;
-           },
-           count_text},
-    Result{"seconds", "seconds", Result::Best::lowest, false,
-           [](const RunOverview& run) { return run.seconds; },
-           [](double value) { return fmt::format("{:.1f}", value); }},
-    Result{"tok/s", "tokens_per_second", Result::Best::highest, false,
-           [](const RunOverview& run) { return run.tokens_per_second; },
-           [](double value) { return count_text(std::round(value)); }},
-};
-
 /// Returns the runs in `paths` and below, each once. Throws InputError if a path contains no run,
 /// if a run is damaged, and if there are too few or too many runs.
-std::vector<Compared> read_runs(const std::vector<std::string>& paths) {
-  std::vector<Compared> runs;
+std::vector<RunOverview> read_runs(const std::vector<std::string>& paths) {
+  std::vector<RunOverview> runs;
   std::set<fs::path> known;
   for (const auto& path : paths) {
     const auto found = find_runs(path);
@@ -117,8 +65,7 @@ std::vector<Compared> read_runs(const std::vector<std::string>& paths) {
       auto overview = read_overview(directory, path);
       if (overview.state == RunState::damaged)
         throw InputError(fmt::format("{}: damaged: {}", directory.string(), overview.error));
-      runs.push_back(
-          {std::move(overview), train::read_loss_curves(directory / train::RunFiles::metrics)});
+      runs.push_back(std::move(overview));
     }
   }
   if (runs.size() < 2 || runs.size() > kMarks.size()) {
@@ -128,57 +75,6 @@ std::vector<Compared> read_runs(const std::vector<std::string>& paths) {
   return runs;
 }
 
-/// Returns the value of a key of the recipe as text; empty if the run has no such value.
-std::string value_of(const RunOverview& run, const std::string& key) {
-  const auto found = run.values.find(key);
-  return found == run.values.end() ? std::string() : found->second;
-}
-
-/// Returns the keys whose values differ.
-std::vector<std::string> differing_keys(const std::vector<Compared>& runs) {
-  std::set<std::string> keys;
-  const auto& first = runs.front().overview;
-  for (const auto& run : runs) {
-    for (const auto& each : train::differing_keys(first.values, run.overview.values))
-      keys.insert(each);
-  }
-  return {keys.begin(), keys.end()};
-}
-
-/// Returns the checksums of the tokenizer's files.
-std::map<std::string, std::string> tokenizer_files(const train::RunRecord& record) {
-  auto files = record.files;
-  files.erase(train::RunFiles::recipe);
-  return files;
-}
-
-/// True if the losses of all runs are means over the same targets: the runs have the same data and
-/// the same tokenizer.
-bool have_same_data(const std::vector<Compared>& runs) {
-  const auto& first = runs.front().overview;
-  return std::all_of(runs.begin(), runs.end(), [&](const auto& run) {
-    const auto& other = run.overview;
-    return other.record.data_checksum == first.record.data_checksum &&
-           tokenizer_files(other.record) == tokenizer_files(first.record) &&
-           value_of(other, "task") == value_of(first, "task");
-  });
-}
-
-/// Returns the index of the best run; the number of runs if none is better than another.
-std::size_t index_of_best(const std::vector<Compared>& runs, const Result& result, bool same_data) {
-  if (result.best == Result::Best::none || (result.is_metric && !same_data)) return runs.size();
-  const double sign = result.best == Result::Best::lowest ? 1.0 : -1.0;
-  auto best = runs.size();
-  std::set<double> values;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto value = result.value(runs[i].overview);
-    if (!value) continue;
-    if (values.empty() || sign * *value < *values.begin()) best = i;
-    values.insert(sign * *value);
-  }
-  return values.size() > 1 ? best : runs.size();
-}
-
 /// Returns the character of a run, with a color if `colors` is set.
 std::string mark_of(std::size_t index, bool colors) {
   constexpr std::array kColors{36, 33, 35, 32, 34, 31};
@@ -186,37 +82,8 @@ std::string mark_of(std::size_t index, bool colors) {
   return colors ? fmt::format("\x1b[1;{}m{}\x1b[0m", kColors[index % kColors.size()], mark) : mark;
 }
 
-/// Returns a row for each option that differs: its key, and its value in each run.
-std::vector<Cells> option_rows(const std::vector<Compared>& runs) {
-  std::vector<Cells> rows;
-  for (const auto& key : differing_keys(runs)) {
-    rows.push_back({key});
-    for (const auto& run : runs) {
-      const auto value = value_of(run.overview, key);
-      rows.back().push_back(value.empty() ? "-" : value);
-    }
-  }
-  return rows;
-}
-
-/// Returns a row for each result: its name, and its value in each run. The best has a star.
-std::vector<Cells> result_rows(const std::vector<Compared>& runs, bool same_data) {
-  std::vector<Cells> rows;
-  for (const auto& result : kResults) {
-    const auto has_value = [&](const auto& run) { return result.value(run.overview).has_value(); };
-    if (std::none_of(runs.begin(), runs.end(), has_value)) continue;
-    const auto best = index_of_best(runs, result, same_data);
-    rows.push_back({result.label});
-    for (std::size_t i = 0; i < runs.size(); ++i) {
-      const auto value = result.value(runs[i].overview);
-      rows.back().push_back((value ? result.text(*value) : "-") + (i == best ? kStar : ""));
-    }
-  }
-  return rows;
-}
-
 /// Returns the rows of the table: marks of the runs, values that differ, and results.
-std::vector<Cells> rows_of(const std::vector<Compared>& runs, bool same_data) {
+std::vector<Cells> rows_of(const std::vector<RunOverview>& runs, bool same_data) {
   constexpr std::size_t kMaxValue = 20;
   std::vector<Cells> rows{{""}};
   for (std::size_t i = 0; i < runs.size(); ++i) rows[0].push_back(mark_of(i, false));
@@ -230,7 +97,7 @@ std::vector<Cells> rows_of(const std::vector<Compared>& runs, bool same_data) {
   // The values end in the same column as results with and without a star.
   for (auto& row : rows) {
     for (std::size_t i = 1; i < row.size(); ++i) {
-      if (!row[i].ends_with(kStar)) row[i] += std::string(kStar.size(), ' ');
+      if (!row[i].ends_with(kBestMark)) row[i] += std::string(std::strlen(kBestMark), ' ');
     }
   }
   return rows;
@@ -266,16 +133,22 @@ std::string table_of(const std::vector<std::vector<std::string>>& rows, std::siz
   return text;
 }
 
+std::vector<train::LossCurves> curves_of(const std::vector<RunOverview>& runs) {
+  std::vector<train::LossCurves> curves;
+  for (const auto& run : runs)
+    curves.push_back(train::read_loss_curves(run.directory / train::RunFiles::metrics));
+  return curves;
+}
+
 /// Returns the curves as a chart with a heading. The curves are the validation losses if each run
 /// has at least two of them, otherwise the losses of training steps.
-std::string chart_of(const std::vector<Compared>& runs, std::size_t width, bool colors) {
-  const bool has_val = std::all_of(runs.begin(), runs.end(),
-                                   [](const auto& run) { return run.curves.val.size() > 1; });
-  std::vector<ChartCurve> curves;
-  for (std::size_t i = 0; i < runs.size(); ++i) {
-    curves.push_back({mark_of(i, colors), has_val ? runs[i].curves.val : runs[i].curves.train});
-  }
-  const auto chart = loss_chart(curves, width);
+std::string chart_of(const std::vector<train::LossCurves>& curves, std::size_t width, bool colors) {
+  const bool has_val = std::all_of(curves.begin(), curves.end(),
+                                   [](const auto& each) { return each.val.size() > 1; });
+  std::vector<ChartCurve> shown;
+  for (std::size_t i = 0; i < curves.size(); ++i)
+    shown.push_back({mark_of(i, colors), has_val ? curves[i].val : curves[i].train});
+  const auto chart = loss_chart(shown, width);
   return chart.empty() ? ""
                        : fmt::format("\n{} loss by step\n{}", has_val ? "val" : "train", chart);
 }
@@ -298,34 +171,33 @@ ordered_json values_json(const RunOverview& run, const std::vector<std::string>&
   return json;
 }
 
-ordered_json json_of(const std::vector<Compared>& runs, bool same_data) {
+ordered_json json_of(const std::vector<RunOverview>& runs, bool same_data) {
   const auto keys = differing_keys(runs);
   ordered_json json{{"runs", ordered_json::array()}, {"differing", keys}};
-  for (const auto& run : runs) {
-    auto object = to_json(run.overview);
-    object["values"] = values_json(run.overview, keys);
-    object["train_losses"] = points_json(run.curves.train);
-    object["val_losses"] = points_json(run.curves.val);
+  const auto curves = curves_of(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    auto object = to_json(runs[i]);
+    object["values"] = values_json(runs[i], keys);
+    object["train_losses"] = points_json(curves[i].train);
+    object["val_losses"] = points_json(curves[i].val);
     json["runs"].push_back(std::move(object));
   }
   auto& best = json["best"] = ordered_json::object();
-  for (const auto& result : kResults) {
-    const auto index = index_of_best(runs, result, same_data);
-    if (index < runs.size()) best[result.key] = runs[index].overview.directory.string();
-  }
+  for (const auto& [key, index] : best_runs(runs, same_data))
+    best[key] = runs[index].directory.string();
   json["same_data"] = same_data;
   return json;
 }
 
 /// Writes the comparison as a page.
-void write_page(const std::vector<Compared>& runs, bool same_data,
+void write_page(const std::vector<RunOverview>& runs, bool same_data,
                 const CompareArguments& arguments) {
   Comparison comparison{.runs = {},
                         .options = option_rows(runs),
                         .results = result_rows(runs, same_data),
                         .note = same_data ? "" : kOtherData};
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto& run = runs[i].overview;
+    const auto& run = runs[i];
     check_output_file("--html", arguments.html, run.directory, arguments.overwrite);
     const auto name = shortened(name_of_run(run.directory), kMaxLabel);
     comparison.runs.push_back({fmt::format("{} {}", kMarks[i], name), run.directory, run.state});
@@ -353,8 +225,9 @@ void compare(const CompareArguments& arguments, bool has_html) {
   }
   const auto width = static_cast<std::size_t>(std::max(terminal_width(STDOUT_FILENO), kMinWidth));
   const bool colors = output_has_colors();
+  const auto curves = curves_of(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const auto& run = runs[i].overview;
+    const auto& run = runs[i];
     const auto state =
         run.state == RunState::finished ? "" : fmt::format(" ({})", to_string(run.state));
     fmt::print("{}  {}{}\n", mark_of(i, colors), printable(run.directory.string()), state);
@@ -363,7 +236,7 @@ void compare(const CompareArguments& arguments, bool has_html) {
   if (!same_data) {
     fmt::print("\n{}\n", wrap(kOtherData, width, 0));
   }
-  fmt::print("{}", chart_of(runs, width, colors));
+  fmt::print("{}", chart_of(curves, width, colors));
 }
 
 }  // namespace
