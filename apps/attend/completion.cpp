@@ -3,6 +3,7 @@
 #include "explain/examples.h"
 #include "help_formatter.h"
 #include "recipe_files.h"
+#include "shell_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -277,17 +278,6 @@ std::string zsh_completion(const CLI::App& app) {
       "if [[ $funcstack[1] == _attend ]]; then\n  _attend \"$@\"\nelse\n  compdef _attend "
       "{0}\nfi\n",
       app.get_name(), names, zsh_arguments(app), cases, fmt::join(names_of_shipped_recipes(), " "));
-}
-
-std::string quoted(const std::string& text, const std::string& quote_in_quotes) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      result += quote_in_quotes;
-    else
-      result += c;
-  }
-  return result + "'";
 }
 
 }  // namespace attend::app

@@ -12,7 +12,4 @@ std::string bash_completion(const CLI::App& app);
 std::string fish_completion(const CLI::App& app);
 std::string zsh_completion(const CLI::App& app);
 
-/// Returns `text` in single quotes for a shell. `quote_in_quotes` replaces a single quote.
-std::string quoted(const std::string& text, const std::string& quote_in_quotes);
-
 }  // namespace attend::app

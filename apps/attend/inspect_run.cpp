@@ -4,7 +4,6 @@
 #include "attend/io/tensor_info.h"
 #include "attend/models/flops.h"
 #include "attend/train/run_directory.h"
-#include "completion.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
@@ -12,6 +11,7 @@
 #include "number_text.h"
 #include "overrides.h"
 #include "run_overview.h"
+#include "shell_text.h"
 #include "table_text.h"
 #include "terminal.h"
 #include "train/loss_curves.h"
@@ -199,18 +199,6 @@ void add_report(const fs::path& path, InspectReport& report) {
 }
 
 }  // namespace
-
-std::string command_text(const std::vector<std::string>& command) {
-  std::string text;
-  for (const auto& argument : command) {
-    constexpr std::string_view kPlain =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
-    const bool plain = !argument.empty() && argument.find_first_not_of(kPlain) == argument.npos;
-    const auto shown = printable(argument);
-    text += (text.empty() ? "" : " ") + (plain ? shown : quoted(shown, "'\\''"));
-  }
-  return text;
-}
 
 InspectReport inspect_run(const fs::path& directory) {
   const auto run = train::RunDirectory::open(directory);

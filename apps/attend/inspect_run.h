@@ -23,10 +23,6 @@ struct InspectReport {
 /// damaged.
 InspectReport inspect_run(const std::filesystem::path& directory);
 
-/// Returns the arguments of a command line, separated by spaces. Arguments are quoted if a shell
-/// would not take them as they are.
-std::string command_text(const std::vector<std::string>& command);
-
 /// Reports the state of training and the weights of a checkpoint folder. Throws InputError if the
 /// checkpoint is damaged.
 InspectReport inspect_checkpoint(const std::filesystem::path& folder);

@@ -6,6 +6,7 @@ compared with principal components that torch computes.
 
 import base64
 import json
+import shlex
 import shutil
 import struct
 import unittest
@@ -104,7 +105,7 @@ class OfARun(ReportTest):
     def test_provenance(self):
         run = self.report.data["run"]
         record = json.loads((self.run_directory / "data.json").read_text())
-        self.assertEqual((run["run_id"], run["created"], run["command"]),
+        self.assertEqual((run["run_id"], run["created"], shlex.split(run["command"])),
                          (record["run_id"], record["provenance"]["created"], record["provenance"]["command"]))
         self.assertEqual((run["name"], run["task"], run["recipe"], run["state"]),
                          ("first", "senses", "senses", "finished"))
@@ -478,7 +479,7 @@ class HostileTexts(ReportTest):
         self.assertEqual(set(page.tags), known)
         self.assertEqual(page.tags.count("script"), self.page(clean).tags.count("script"))
         self.assertEqual(page.data["run"]["name"], run.name)
-        self.assertIn(str(text), page.data["run"]["command"])
+        self.assertIn(str(text), shlex.split(page.data["run"]["command"]))
         self.assertIn(run.name, "".join(page.texts["run"]))
         self.assertTrue(any("<" in token for token in page.data["embeddings"]["tokens"]))
         write_recipe(run, (run / "recipe.toml").read_text() + "# </pre></script><script>alert(3)</script>\n")

@@ -10,6 +10,7 @@
 #include "report/model_data.h"
 #include "report/thinned.h"
 #include "run_overview.h"
+#include "shell_text.h"
 #include "train/json_lines.h"
 #include "train/run_record.h"
 
@@ -84,6 +85,7 @@ class Collector {
                       {"recipe", run_.record().recipe_name},
                       {"state", is_finished() ? "finished" : "unfinished"}};
     json.update(train::to_object(provenance));
+    json["command"] = command_text(command);
     if (summary_) {
       json.update({{"seconds", summary_->seconds},
                    {"parameters", summary_->parameters},

@@ -1,6 +1,5 @@
 #include "report/write_report.h"
 
-#include "inspect_run.h"
 #include "io/files.h"
 #include "report/attention_data.h"
 #include "report/html.h"
@@ -104,8 +103,7 @@ std::string run_content_of(const ordered_json& json) {
   std::vector<Cells> rows;
   for (const auto& [key, value] : run.items()) {
     if (key == "recipe_toml" || value == "") continue;
-    rows.push_back(
-        {key, key == "command" ? command_text(value.get<Cells>()) : value_text_of(value)});
+    rows.push_back({key, value_text_of(value)});
   }
   std::string html = html_table("Run", {}, rows);
   html += fmt::format("<h3>recipe.toml</h3>\n<pre>{}</pre>\n",

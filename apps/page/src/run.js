@@ -5,11 +5,6 @@ import { duration, number, percent } from "./format.js";
 
 const present = (value) => value !== undefined && value !== null && value !== "";
 
-/** Returns an argument as a POSIX shell reads it. */
-function quoted(argument) {
-  return /^[\w@%+=:,./-]+$/.test(argument) ? argument : `'${argument.replaceAll("'", "'\\''")}'`;
-}
-
 /** Returns the number of the evaluations' table at the best step. */
 function atBestStep(data, key) {
   const { step = [], [key]: values } = data.evaluations ?? {};
@@ -76,11 +71,8 @@ export function run(data) {
           el("div", {}, el("dt", {}, names[key]), el("dd", {}, el("bdi", {}, text(key)))),
         ),
     ),
-    command?.length
-      ? [
-          el("h3", {}, "Command"),
-          el("pre", { class: "wrapped", "aria-label": "Command" }, command.map(quoted).join(" ")),
-        ]
+    present(command)
+      ? [el("h3", {}, "Command"), el("pre", { class: "wrapped", "aria-label": "Command" }, command)]
       : null,
     present(recipe_toml)
       ? el(

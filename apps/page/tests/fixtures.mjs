@@ -209,13 +209,13 @@ export function usual() {
   return {
     run: {
       name: "sort",
-      id: "7d1f0c9a",
+      run_id: "7d1f0c9a",
       task: "sort",
       recipe: "sort",
       state: "finished",
       created: "2026-11-25T23:14:56Z",
       version: "0.1.0",
-      command: ["attend", "train", "--task", "sort", "--max-steps", "300", "--out", "runs/my run"],
+      command: "attend train --task sort --max-steps 300 --out 'runs/my run'",
       os: "Debian GNU/Linux 12",
       cpu: "x86-64, AVX2",
       num_cpus: 2,
@@ -364,7 +364,7 @@ export function hostile() {
       recipe: HOSTILE[1],
       os: all,
       cpu: HOSTILE[10],
-      command: ["attend", ...HOSTILE],
+      command: all,
       recipe_toml: all,
     },
     samples: [
@@ -394,7 +394,7 @@ export function short() {
       name: "short",
       state: "unfinished",
       task: "text",
-      command: [],
+      command: "",
       parameters: 1000,
       steps: 10,
     },

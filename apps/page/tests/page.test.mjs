@@ -710,7 +710,7 @@ test("the model has its parameters and repeats", async () => {
 test("the command of the run can be pasted into a shell", async () => {
   const page = await openData({
     ...usual(),
-    run: { ...usual().run, command: ["attend", "it's", "", "a b", "$x"] },
+    run: { ...usual().run, command: "attend 'it'\\''s' '' 'a b' '$x'" },
   });
   const command = await page.locator("pre[aria-label=Command]").textContent();
   assert.equal(
