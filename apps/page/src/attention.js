@@ -146,7 +146,7 @@ class AttentionView {
 
   showEntry(index) {
     const entry = (this.entry = this.entries[index]);
-    const block = entry.block ?? 1;
+    const { block } = entry;
     this.colors = palette();
     drawMap(
       this.scale,
@@ -266,7 +266,7 @@ class AttentionView {
 
   /** Returns the place of a row, such as "generated token 9", or "tokens from 9" for a block. */
   place(row) {
-    const block = this.entry.block ?? 1;
+    const { block } = this.entry;
     const kind = row >= this.generatedFrom ? "generated token" : "token";
     if (block === 1) return `${kind} ${row + 1}`;
     return `${kind}s from ${row * block + 1}`;
@@ -318,8 +318,8 @@ class AttentionView {
 
   /** Lists the exact largest weights of the head, which a map of blocks cannot show. */
   showLargest() {
-    const block = this.entry.block ?? 1;
-    const entries = (this.entry.largest ?? [])
+    const { block, largest = [] } = this.entry;
+    const entries = largest
       .filter(([layer, head]) => layer === this.layer && head === this.head)
       .slice(0, NUM_LARGEST);
     this.largest.replaceChildren();

@@ -44,7 +44,6 @@ class EmbeddingsView {
     });
     this.count = el("p", { class: "note", "aria-live": "polite" });
     this.neighbors = el("div", { class: "neighbors" });
-    const axes = explained_variance ?? [];
     this.plot = svg("svg", {
       class: "scatter",
       role: "img",
@@ -53,7 +52,7 @@ class EmbeddingsView {
       onpointerleave: () => this.hover(null),
       onclick: (event) => this.choose(this.nearest(event)),
     });
-    this.frame = el("div", { class: "scatter-frame" }, this.plot);
+    this.frame = el("div", {}, this.plot);
     this.element = el(
       "div",
       {},
@@ -77,10 +76,8 @@ class EmbeddingsView {
           el(
             "p",
             { class: "note" },
-            axes.length > 1
-              ? `Principal components of the final embeddings. Explained variance: ${percent(axes[0])} (horizontal), ` +
-                  `${percent(axes[1])} (vertical). `
-              : "",
+            `Principal components of the final embeddings. Explained variance: ${percent(explained_variance[0])} (horizontal), ` +
+              `${percent(explained_variance[1])} (vertical). `,
             content.vocab_size > tokens.length
               ? `The first ${number(tokens.length)} of ${number(content.vocab_size)} tokens are shown.`
               : "",
@@ -109,12 +106,7 @@ class EmbeddingsView {
       svg("circle", { r: 4, "data-token": token }),
     );
     this.labels = svg("g", { class: "labels" });
-    this.plot.append(
-      this.axes,
-      this.trail,
-      svg("g", { class: "points" }, this.circles),
-      this.labels,
-    );
+    this.plot.append(this.axes, this.trail, svg("g", {}, this.circles), this.labels);
   }
 
   resize(width) {
@@ -156,7 +148,7 @@ class EmbeddingsView {
     if (!this.place) return;
     const { tokens, neighbors, steps } = this.content;
     const active = this.hovered ?? this.chosen;
-    const near = new Set(active === null ? [] : neighbors?.[active]);
+    const near = new Set(active === null ? [] : neighbors[active]);
     const searched = this.search.value === "" ? new Set() : new Set(this.matches);
     this.positions = tokens.map((_, token) => this.position(token));
     this.circles.forEach((circle, token) => {
@@ -300,9 +292,9 @@ class EmbeddingsView {
       el(
         "ol",
         {},
-        (neighbors?.[token] ?? []).map((other, index) => {
+        neighbors[token].map((other, index) => {
           const bar = el("span", { class: "bar" });
-          bar.style.setProperty("width", `${100 * Math.max(0, similarities[token][index] ?? 0)}%`);
+          bar.style.setProperty("width", `${100 * Math.max(0, similarities[token][index])}%`);
           return el(
             "li",
             {},
@@ -317,7 +309,7 @@ class EmbeddingsView {
               el("bdi", {}, truncated(visible(tokens[other]), 24)),
             ),
             el("span", { class: "bar-area", "aria-hidden": "true" }, bar),
-            el("span", { class: "number" }, similarities[token][index]?.toFixed(2) ?? "n/a"),
+            el("span", { class: "number" }, similarities[token][index].toFixed(2)),
           );
         }),
       ),

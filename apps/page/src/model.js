@@ -41,10 +41,9 @@ function tensors(list) {
 /** Returns the box of a module. `total` is the number of parameters of the model, `copies` how
  *  often the module occurs because of repeats above it. */
 function box(module, total, copies, depth) {
-  const repeats = copies * (module.repeats ?? 1);
+  const repeats = copies * module.repeats;
   const share = total > 0 ? (module.parameters * repeats) / total : 0;
-  const children = module.children ?? [];
-  const list = module.tensors ?? [];
+  const { children, tensors: list = [] } = module;
   if (children.length === 0 && list.length === 0)
     return el("div", { class: "module leaf" }, head(module, share));
   return el(
