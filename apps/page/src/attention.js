@@ -2,7 +2,7 @@
 // attends to.
 
 import { headWeights } from "./decode.js";
-import { el, labelled, onTheme, scroll, select, setOptions, table } from "./dom.js";
+import { bar, el, labelled, onTheme, scroll, select, setOptions, table } from "./dom.js";
 import { number, truncated, visible } from "./format.js";
 import { GenerationSteps } from "./generation.js";
 import { HeadMap } from "./head_map.js";
@@ -301,17 +301,15 @@ class AttentionView {
     );
     this.columnTokens.classList.toggle("many", this.columns.length > MAX_WIDE);
     this.columnTokens.replaceChildren(
-      ...this.columns.map((token, column) => {
-        const bar = el("span", { class: "bar" });
-        bar.style.setProperty("height", `${(100 * weights[column]) / highest}%`);
-        return el(
+      ...this.columns.map((token, column) =>
+        el(
           "li",
           { class: weights[column] === highest ? "token highest" : "token" },
-          el("span", { class: "bar-area", "aria-hidden": "true" }, bar),
+          bar(weights[column] / highest, "height"),
           el("bdi", { title: token }, visible(token)),
           el("span", { class: "value" }, weightText(weights[column])),
-        );
-      }),
+        ),
+      ),
     );
     this.drawMap();
   }

@@ -46,6 +46,13 @@ export function table(header, rows) {
   return el("table", {}, el("thead", {}, el("tr", {}, names)), el("tbody", {}, body));
 }
 
+/** Returns a bar that fills a share of the width of its area, or of its height. */
+export function bar(share, axis = "width") {
+  const filled = el("span", { class: "bar" });
+  filled.style.setProperty(axis, `${100 * share}%`);
+  return el("span", { class: "bar-area", "aria-hidden": "true" }, filled);
+}
+
 /** Returns a `select` whose options have the texts `texts` and the values 0, 1, ...; `change` is
  *  called with the index of the new option. */
 export function select(texts, change) {

@@ -1,7 +1,7 @@
 // Token embeddings in two dimensions: points by step, search, nearest neighbors.
 
 import { embeddingPoints } from "./decode.js";
-import { el, labelled, onWidth, stepSlider, svg } from "./dom.js";
+import { bar, el, labelled, onWidth, stepSlider, svg } from "./dom.js";
 import { number, percent, truncated, visible } from "./format.js";
 
 const MARGIN = 28;
@@ -292,10 +292,8 @@ class EmbeddingsView {
       el(
         "ol",
         {},
-        neighbors[token].map((other, index) => {
-          const bar = el("span", { class: "bar" });
-          bar.style.setProperty("width", `${100 * Math.max(0, similarities[token][index])}%`);
-          return el(
+        neighbors[token].map((other, index) =>
+          el(
             "li",
             {},
             el(
@@ -308,10 +306,10 @@ class EmbeddingsView {
               },
               el("bdi", {}, truncated(visible(tokens[other]), 24)),
             ),
-            el("span", { class: "bar-area", "aria-hidden": "true" }, bar),
+            bar(Math.max(0, similarities[token][index])),
             el("span", { class: "number" }, similarities[token][index].toFixed(2)),
-          );
-        }),
+          ),
+        ),
       ),
       el("p", { class: "note" }, "Cosine similarity of the embeddings at the last step."),
     );

@@ -1,6 +1,6 @@
 // The steps in which a model generated the tokens of a sample.
 
-import { el, labelled, table } from "./dom.js";
+import { bar, el, labelled, table } from "./dom.js";
 import { number, visible } from "./format.js";
 
 /** Steps through the generated tokens of an attention. `choose` is called with the row where the
@@ -74,11 +74,6 @@ export class GenerationSteps {
       quoted(visible(this.rows[row - 1])),
       ": where the model looked.",
     );
-    const bar = (value) => {
-      const element = el("span", { class: "bar" });
-      element.style.setProperty("width", `${100 * value}%`);
-      return el("span", { class: "bar-area", "aria-hidden": "true" }, element);
-    };
     this.predictions.replaceChildren(
       table(
         ["Most likely token", "Probability"],

@@ -1,7 +1,7 @@
 // A page that `attend serve` hands out: follows the run, and explains a sentence.
 
 import { attentionView } from "./attention.js";
-import { el, labelled } from "./dom.js";
+import { bar, el, labelled } from "./dom.js";
 import { explanation } from "./explanation.js";
 import { percent, visible } from "./format.js";
 import { addMetrics } from "./series.js";
@@ -38,17 +38,15 @@ function predictionList(prediction) {
   return el(
     "ol",
     { class: "prediction" },
-    prediction.map(({ name, probability }) => {
-      const bar = el("span", { class: "bar" });
-      bar.style.setProperty("width", `${100 * probability}%`);
-      return el(
+    prediction.map(({ name, probability }) =>
+      el(
         "li",
         {},
         el("bdi", { class: "quoted" }, visible(name)),
-        el("span", { class: "bar-area", "aria-hidden": "true" }, bar),
+        bar(probability),
         el("span", { class: "number" }, percent(probability)),
-      );
-    }),
+      ),
+    ),
   );
 }
 

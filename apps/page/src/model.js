@@ -1,13 +1,11 @@
 // The modules of the model as nested boxes with shapes and numbers of parameters.
 
-import { el, table } from "./dom.js";
+import { bar, el, table } from "./dom.js";
 import { number, percent } from "./format.js";
 
 const OPEN_DEPTH = 4; // boxes below this depth are closed at first, and boxes with tensors only
 
 function head(module, share) {
-  const bar = el("span", { class: "bar" });
-  bar.style.setProperty("width", `${100 * share}%`);
   const repeats = module.repeats > 1 ? `${module.repeats} × ` : "";
   return [
     el(
@@ -26,7 +24,7 @@ function head(module, share) {
       `${repeats}${number(module.parameters)}`,
       el("span", { class: "share" }, ` (${percent(share)})`),
     ),
-    el("span", { class: "bar-area", "aria-hidden": "true" }, bar),
+    bar(share),
   ];
 }
 
