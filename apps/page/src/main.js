@@ -51,11 +51,7 @@ function show(section, view) {
   const heading = section.querySelector("h2");
   const rest = [...section.childNodes].filter((node) => node !== heading);
   const tables = section.querySelector("table") !== null;
-  if (view === null) {
-    if (section.children.length <= 1)
-      section.append(el("p", { class: "empty" }, "The run has no data for this section."));
-    return;
-  }
+  if (view === null) return;
   section.replaceChildren(heading ?? "", view);
   if (tables)
     section.append(

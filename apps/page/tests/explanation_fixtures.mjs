@@ -1,7 +1,8 @@
 // Explanations as `attend explain --html` writes them (README.md, "Explanations"), with random
 // numbers.
 
-function random(seed) {
+/** Returns a generator of numbers from 0 to 1. */
+export function random(seed) {
   let state = seed;
   return () => {
     state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

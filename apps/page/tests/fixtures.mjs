@@ -3,17 +3,9 @@
 
 import { readFileSync } from "node:fs";
 
-import { makeExplanations } from "./explanation_fixtures.mjs";
+import { makeExplanations, random } from "./explanation_fixtures.mjs";
 
 const template = readFileSync(new URL("../dist/report.html", import.meta.url), "utf8");
-
-function random(seed) {
-  let state = seed;
-  return () => {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    return state / 2 ** 32;
-  };
-}
 
 const base64 = (array) =>
   Buffer.from(array.buffer, array.byteOffset, array.byteLength).toString("base64");
@@ -24,7 +16,7 @@ const range = (low, high, step) =>
 
 /** Returns an attention with random weights; rows of a causal one have no weight after the
  *  diagonal. */
-export function makeAttention(
+function makeAttention(
   rows,
   columns,
   { layers = 2, heads = 2, causal = false, block = 1, seed = 1, ...fields } = {},
@@ -61,7 +53,7 @@ export function makeAttention(
 }
 
 /** Returns embeddings whose tokens move from the center to places on a spiral. */
-export function makeEmbeddings(tokens, steps, seed = 2) {
+function makeEmbeddings(tokens, steps, seed = 2) {
   const draw = random(seed);
   const scale = 2;
   const places = tokens.map((_, token) => {
@@ -93,7 +85,7 @@ export function makeEmbeddings(tokens, steps, seed = 2) {
 }
 
 /** Returns the metrics of training and of evaluations at the given steps. */
-export function makeMetrics(steps, evaluationSteps, seed = 3) {
+function makeMetrics(steps, evaluationSteps, seed = 3) {
   const draw = random(seed);
   const last = steps.at(-1);
   const loss = (step) => 0.15 + 3 * Math.exp((-5 * step) / last);
@@ -300,7 +292,8 @@ export function translation() {
   };
 }
 
-/** Returns the data of a long run: 5,000 rows of metrics, 1,000 tokens at 50 steps, an input of
+/** Returns the data of a run of 100,000 steps with a vocabulary of 50,257 tokens, as much as a report
+ *  keeps: 5,000 rows of metrics, samples of 30 evaluations, 1,000 tokens at 50 steps, an input of
  *  1,000 tokens in blocks of 8. */
 export function large() {
   const tokens = range(0, 999, 1).map((i) => `token${i}`);
@@ -312,7 +305,11 @@ export function large() {
   const steps = range(0, 4900, 100);
   return {
     ...usual(),
-    ...makeMetrics(range(20, 100000, 20), range(1000, 100000, 1000)),
+    ...makeMetrics(range(20, 100000, 20), range(20, 100000, 20)),
+    samples: range(1000, 30000, 1000).map((step) => ({
+      step,
+      samples: usual().samples[0].samples,
+    })),
     notes: ["The report has 5,000 of 100,000 rows of the metrics."],
     embeddings: { ...makeEmbeddings(tokens, steps), vocab_size: 50257 },
     attention: [
@@ -453,7 +450,7 @@ export function explained() {
 }
 
 /** Returns the data of an explanation whose tokens are HOSTILE. */
-export function explainedHostile() {
+function explainedHostile() {
   const data = makeExplanations([...new Set(HOSTILE)]);
   data.explanation.title = HOSTILE[0];
   return data;
@@ -472,131 +469,48 @@ export const FIXTURES = {
   explainedHostile,
 };
 
-const escaped = (text) =>
-  String(text ?? "").replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+const SECTIONS = {
+  runs: "Runs",
+  comparison: "Curves",
+  curves: "Curves",
+  attention: "Attention",
+  embeddings: "Token embeddings",
+  samples: "Samples",
+  model: "Model",
+  run: "Run",
+  explanation: "Steps",
+};
 
-function table(caption, header, rows) {
-  const cell = (value) =>
-    typeof value === "number" ? `<td class="number">${value}</td>` : `<td>${escaped(value)}</td>`;
-  return (
-    `<div class="scroll" tabindex="0" role="region" aria-label="${escaped(caption)}"><table><caption>${escaped(caption)}</caption>` +
-    `<thead><tr>${header.map((name) => `<th scope="col">${name}</th>`).join("")}</tr></thead>` +
-    `<tbody>${rows.map((row) => `<tr>${row.map(cell).join("")}</tr>`).join("")}</tbody></table></div>`
-  );
-}
+/** Returns a small table as the command writes it. */
+const table = (caption) =>
+  `<table><caption>${caption}</caption>\n<tbody>\n` +
+  `<tr><th scope="row">wide</th><td>${"W".repeat(400)}</td></tr>\n</tbody></table>\n`;
 
-/** Returns the HTML that stands for the tables of `attend compare`. */
-function comparisonContent({ title, comparison: runs }) {
-  const tables =
-    `<table><caption>Runs</caption><tbody>` +
-    runs
-      .map(({ label }) => `<tr><th scope="row">${escaped(label)}</th><td>runs/sweep</td></tr>`)
-      .join("") +
-    `</tbody></table><table><caption>Results</caption><thead><tr><td></td>` +
-    runs.map(({ label }) => `<th scope="col">${escaped(label)}</th>`).join("") +
-    `</tr></thead><tbody><tr><th scope="row">val loss</th>` +
-    runs.map(({ evaluations }) => `<td>${evaluations.val_loss.at(-1).toFixed(4)}</td>`).join("") +
-    `</tr></tbody></table><p>The runs have different data.</p>`;
-  const evaluations = runs.map(({ label, evaluations: { step, val_loss } }) =>
-    table(
-      `${label}: evaluations`,
-      ["step", "val_loss"],
-      step.map((at, i) => [at, val_loss[i]]),
-    ),
-  );
-  return (
-    `<h1>${title}</h1><section id="runs"><h2>Runs</h2>${tables}</section>` +
-    `<section id="comparison"><h2>Curves</h2>${evaluations.join("")}</section>`
-  );
-}
-
-/** Returns the HTML that stands for the tables of `attend report` or `attend explain`. */
-export function content(data) {
-  if (data.comparison) return comparisonContent(data);
-  if (data.explanation) {
-    const { title, labels } = data.explanation;
-    const tables = table(
-      "Tokens",
-      ["token"],
-      labels[0].map((token) => [token]),
-    );
-    return (
-      `<h1>${escaped(title)}</h1>` + `<section id="explanation"><h2>Steps</h2>${tables}</section>`
-    );
-  }
-  const parts = {
-    curves: [
-      "Curves",
-      table(
-        "Training",
-        ["step", "loss"],
-        data.training.step.slice(-50).map((step, i) => [step, data.training.train_loss[i]]),
-      ),
-    ],
-    attention: [
-      "Attention",
-      data.attention.length === 0
-        ? ""
-        : table(
-            "Inputs",
-            ["attention", "tokens"],
-            data.attention.map((entry) => [entry.title, entry.rows.join("")]),
-          ),
-    ],
-    embeddings: [
-      "Embeddings",
-      data.embeddings
-        ? table(
-            "Nearest neighbors",
-            ["token", "neighbors"],
-            data.embeddings.tokens.map((token, i) => [
-              token,
-              data.embeddings.neighbors[i].map((other) => data.embeddings.tokens[other]).join(" "),
-            ]),
-          )
-        : "",
-    ],
-    samples: [
-      "Samples",
-      data.samples.length === 0
-        ? ""
-        : table(
-            "Samples",
-            ["input", "output"],
-            data.samples.at(-1).samples.map(({ input, output }) => [input, output]),
-          ),
-    ],
-    model: [
-      "Model",
-      data.model
-        ? table(
-            "Modules",
-            ["name", "parameters"],
-            data.model.children.map(({ name, parameters }) => [name, parameters]),
-          )
-        : "",
-    ],
-    run: [
-      "Run",
-      table(
-        "Run",
-        ["field", "value"],
-        Object.entries(data.run).map(([key, value]) => [key, String(value)]),
-      ),
-    ],
+/** Returns the title and the sections of a page, each with a small table instead of its data. */
+function content(data) {
+  const has = {
+    ...data,
+    curves: data.training,
+    runs: data.comparison,
+    attention: data.attention?.length,
+    samples: data.samples?.length,
   };
+  const title = data.run?.name ?? data.explanation?.title ?? data.title;
+  const sections = Object.entries(SECTIONS).filter(([id]) => has[id]);
+  const body = (id) =>
+    id === "runs" ? `${table("Options")}${table("Results")}<p>Note.</p>\n` : table(SECTIONS[id]);
   return (
-    `<h1>${escaped(data.run.name)}</h1>` +
-    Object.entries(parts)
-      .map(([id, [title, html]]) => `<section id="${id}"><h2>${title}</h2>${html}</section>`)
-      .join("\n")
+    `<h1>${title.replaceAll("&", "&amp;").replaceAll("<", "&lt;")}</h1>\n` +
+    sections
+      .map(([id, title]) => `<section id="${id}"><h2>${title}</h2>\n${body(id)}</section>\n`)
+      .join("")
   );
 }
 
 /** Returns the page of a run. */
-export function page(data, html = content(data)) {
+export function page(data) {
   const values = {
-    "<!--content-->": html,
+    "<!--content-->": content(data),
     "<!--data-->": JSON.stringify(data).replaceAll("<", "\\u003c"),
   };
   return template.replace(/<!--(content|data)-->/g, (marker) => values[marker]);
