@@ -40,25 +40,6 @@ struct Recorded {
   torch::Tensor logits = {};  // (T, V) of the rows; of one part of a sample with generated tokens
 };
 
-/// Tokens of a sample.
-struct SampleTokens {
-  Ids input;
-  Ids output;
-};
-
-/// Returns the tokens of a sample. A sample of an older run has texts only, which are encoded
-/// again. Throws InputError if such a text had invalid UTF-8, which `RunHistory` replaces by
-/// U+FFFD: its tokens are unknown.
-SampleTokens tokens_of(const nlohmann::json& sample, const Tokenizer& tokenizer) {
-  if (sample.contains("input_tokens"))
-    return {sample.at("input_tokens").get<Ids>(), sample.at("output_tokens").get<Ids>()};
-  const auto input = sample.at("input").get<std::string>();
-  const auto output = sample.at("output").get<std::string>();
-  if ((input + output).find("\xEF\xBF\xBD") != std::string::npos)
-    throw InputError("its text is not valid UTF-8");
-  return {tokenizer.encode(input), tokenizer.encode(output)};
-}
-
 /// Runs a model on the tokens of a sample.
 struct Record {
   const train::Run& run;
@@ -216,16 +197,18 @@ int64_t block_of(const std::vector<Recorded>& parts, int64_t max_weights) {
 
 }  // namespace
 
-std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::json& samples,
+std::vector<AttentionMatrices> attention_of(train::Run& run,
+                                            const std::vector<SampleTokens>& samples,
                                             std::vector<std::string>& notes) {
   const torch::NoGradGuard no_grad;
   std::vector<AttentionMatrices> all;
   int64_t left = kMaxWeights;
   std::size_t shown = 0;
   for (std::size_t sample = 0; sample < samples.size(); ++sample) {
+    if (samples[sample].input.empty() && samples[sample].output.empty()) continue;
     std::vector<Recorded> parts;
     try {
-      parts = std::visit(Record{run, tokens_of(samples[sample], *run.tokenizer), notes}, run.model);
+      parts = std::visit(Record{run, samples[sample], notes}, run.model);
     } catch (const InputError& error) {
       notes.push_back(
           fmt::format("Sample {} has no attention weights: {}", sample + 1, error.what()));

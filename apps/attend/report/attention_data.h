@@ -11,6 +11,12 @@
 
 namespace attend::app {
 
+/// Tokens of a sample. A sample without tokens has no attention.
+struct SampleTokens {
+  std::vector<int64_t> input;
+  std::vector<int64_t> output = {};  ///< that the model generated
+};
+
 /// Attention weights of all layers for one sample.
 struct AttentionMatrices {
   std::string title;                 ///< such as "self-attention"
@@ -29,9 +35,10 @@ struct AttentionMatrices {
   std::vector<nlohmann::ordered_json> predictions = {};
 };
 
-/// Returns the attention weights of the model for `samples`, an array of samples as in
-/// samples.jsonl, whose tokens are in the vocabulary. Adds a line to `notes` for each reduction.
-std::vector<AttentionMatrices> attention_of(train::Run& run, const nlohmann::json& samples,
+/// Returns the attention weights of the model for `samples`, whose tokens are in the vocabulary.
+/// Adds a line to `notes` for each reduction.
+std::vector<AttentionMatrices> attention_of(train::Run& run,
+                                            const std::vector<SampleTokens>& samples,
                                             std::vector<std::string>& notes);
 
 /// Returns an entry of `attention` in the JSON of the report.

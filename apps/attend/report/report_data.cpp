@@ -1,6 +1,7 @@
 #include "report/report_data.h"
 
 #include "attend/input_error.h"
+#include "attend/io/tokenizer.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/run_directory.h"
 #include "io/files.h"
@@ -53,7 +54,7 @@ class Collector {
       about["parameters"] = parameter_count(train::module_of(run.model));
       about["best_step"] = step;
       add_samples(json, step, run.tokenizer->size());
-      data.attention = attention_of(run, last_samples_, notes_);
+      data.attention = attention_of(run, last_tokens(*run.tokenizer), notes_);
       json["embeddings"] = embeddings_of(run, directory_, step, notes_);
       auto& tree = json["model"] =
           model_tree(std::string(train::model_kind(run.recipe.model)), train::module_of(run.model));
@@ -145,6 +146,31 @@ class Collector {
       }
       all.push_back({{"step", line.at("step").get<int64_t>()}, {"samples", std::move(samples)}});
     }
+  }
+
+  /// Returns the tokens of the samples that are shown last; none for a sample whose tokens are
+  /// unknown. Samples of an older run have texts only, which are encoded again.
+  std::vector<SampleTokens> last_tokens(const Tokenizer& tokenizer) {
+    using Ids = std::vector<int64_t>;
+    std::vector<SampleTokens> all;
+    for (const auto& sample : last_samples_) {
+      auto& tokens = all.emplace_back();
+      if (sample.contains("input_tokens")) {
+        tokens = {sample.at("input_tokens").get<Ids>(), sample.at("output_tokens").get<Ids>()};
+        continue;
+      }
+      const auto input = sample.at("input").get<std::string>();
+      const auto output = sample.at("output").get<std::string>();
+      try {
+        if ((input + output).find("\xEF\xBF\xBD") != std::string::npos)  // as `RunHistory` writes
+          throw InputError("its text is not valid UTF-8");
+        tokens = {tokenizer.encode(input), tokenizer.encode(output)};
+      } catch (const InputError& error) {
+        notes_.push_back(
+            fmt::format("Sample {} has no attention weights: {}", all.size(), error.what()));
+      }
+    }
+    return all;
   }
 
   /// Returns `line` with at most kMaxSamples samples. Throws InputError with the name of the file

@@ -51,15 +51,15 @@ void check_length(const train::Run& run, const std::string& text) {
   throw InputError(fmt::format("the text has {} tokens, expected 1 to {}", count, max));
 }
 
-/// Returns the tokens of a text as a sample of samples.jsonl.
-nlohmann::json sample_of(const ExplainedText& text) {
+/// Returns the tokens of a text and of its answer.
+SampleTokens tokens_of(const ExplainedText& text) {
   const auto ids = [](const torch::Tensor& tokens) {
     const auto* begin = tokens.const_data_ptr<int64_t>();
     return std::vector<int64_t>(begin, begin + tokens.numel());
   };
   const auto answer = text.is_seq2seq() ? ids(text.answer_tokens.slice(0, /*start=*/1))  // no <bos>
                                         : std::vector<int64_t>();
-  return {{"input_tokens", ids(text.text)}, {"output_tokens", answer}};
+  return {ids(text.text), answer};
 }
 
 /// Returns the tokens or classes of the last step of an explanation, whose first matrix is the
@@ -135,8 +135,7 @@ std::string LiveRun::explain(const std::string& request) {
   auto explanation = to_json(explain_run(explained, {}));
   std::vector<std::string> notes;
   auto attention = ordered_json::array();
-  for (const auto& matrices :
-       attention_of(run, nlohmann::json::array({sample_of(explained)}), notes))
+  for (const auto& matrices : attention_of(run, {tokens_of(explained)}, notes))
     attention.push_back(to_json(matrices));
   auto prediction = prediction_of(explanation);
   return json_text({{"explanation", std::move(explanation)},
