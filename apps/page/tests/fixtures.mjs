@@ -108,80 +108,51 @@ function makeMetrics(steps, evaluationSteps, seed = 3) {
   };
 }
 
-const linear = (name, out, inner) => ({
-  name,
-  type: "Linear",
-  parameters: out * inner + out,
-  shape: "",
-  repeats: 1,
-  children: [],
-  tensors: [
-    { name: "weight", shape: [out, inner] },
-    { name: "bias", shape: [out] },
-  ],
-});
-
-function parent(name, type, children, repeats = 1, shape = "") {
-  const parameters = children.reduce((sum, child) => sum + child.parameters * child.repeats, 0);
-  return { name, type, parameters, shape, repeats, children };
+function leaf(name, type, weight, bias) {
+  const tensors = [
+    { name: "weight", shape: weight },
+    { name: "bias", shape: bias },
+  ].filter((tensor) => tensor.shape);
+  const sizes = tensors.map(({ shape }) => shape.reduce((a, b) => a * b));
+  const parameters = sizes.reduce((a, b) => a + b);
+  return { name, type, parameters, shape: weight.join(" × "), repeats: 1, children: [], tensors };
 }
 
+function parent(name, type, children, repeats = 1) {
+  const parameters = children.reduce((sum, child) => sum + child.parameters * child.repeats, 0);
+  return { name, type, parameters, shape: "", repeats, children };
+}
+
+/** Returns the modules of a LanguageModel. */
 function makeModel(vocab, width, layers) {
-  const norm = (name) => ({
-    name,
-    type: "LayerNorm",
-    parameters: 2 * width,
-    shape: "",
-    repeats: 1,
-    children: [],
-    tensors: [
-      { name: "weight", shape: [width] },
-      { name: "bias", shape: [width] },
-    ],
-  });
-  const names = ["q_proj", "k_proj", "v_proj", "out_proj"];
-  const block = parent(
-    "0",
-    "TransformerBlock",
-    [
-      norm("norm1"),
-      parent(
-        "attention",
-        "MultiheadAttention",
-        names.map((name) => linear(name, width, width)),
-        1,
-        `(B, T, ${width})`,
-      ),
-      norm("norm2"),
-      parent("feed_forward", "FeedForward", [
-        linear("linear1", 4 * width, width),
-        linear("linear2", width, 4 * width),
+  const norm = (name) => leaf(name, "LayerNorm", [width], [width]);
+  const linear = (name, out, inner) => leaf(name, "Linear", [out, inner], [out]);
+  const block = [
+    parent("attention", "MultiheadAttention", [
+      linear("qkv", 3 * width, width),
+      linear("out", width, width),
+    ]),
+    norm("norm1"),
+    parent("feed_forward", "FeedForward", [
+      linear("up", 4 * width, width),
+      linear("down", width, 4 * width),
+      parent("dropout", "Dropout", []),
+    ]),
+    norm("norm2"),
+  ];
+  return parent("language_model", "LanguageModel", [
+    parent("embedding", "TokenEmbedding", [
+      leaf("token", "Embedding", [vocab, width]),
+      leaf("position", "Embedding", [32, width]),
+      parent("dropout", "Dropout", []),
+    ]),
+    parent("decoder", "TransformerEncoder", [
+      parent("blocks", "ModuleList", [
+        parent(`0 to ${layers - 1}`, "TransformerBlock", block, layers),
       ]),
-    ],
-    layers,
-  );
-  const embedding = {
-    name: "token_embedding",
-    type: "Embedding",
-    parameters: vocab * width,
-    shape: `(B, T, ${width})`,
-    repeats: 1,
-    children: [],
-    tensors: [{ name: "weight", shape: [vocab, width] }],
-  };
-  return parent(
-    "language_model",
-    "LanguageModel",
-    [
-      embedding,
-      parent("encoder", "TransformerEncoder", [
-        parent("blocks", "ModuleList", [block]),
-        norm("norm"),
-      ]),
-    ],
-    1,
-    `(B, T, ${vocab})`,
-  );
+      norm("norm"),
+    ]),
+  ]);
 }
 
 const letters = [..."abcdefghijklmnopqrstuvwxyz=."];
