@@ -166,15 +166,16 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
   const torch::NoGradGuard no_grad;
   if (command.count("--html") > 0) return write_page(arguments, command);
   if (arguments.overwrite) refuse_without_effect("--overwrite", "without --html");
-  auto explanation = explain(arguments, command);
+  const auto explanation = explain(arguments, command);
   const auto count = explanation.steps.size();
   const bool all = arguments.step == 0;
   if (!all) check_range("--step", arguments.step, static_cast<int64_t>(count));
   const auto first = all ? 0 : static_cast<std::size_t>(arguments.step - 1);
   const auto last = all ? count : first + 1;
   if (arguments.json) {
-    if (!all) explanation.steps = {explanation.steps[first]};
-    fmt::print("{}\n", json_text(to_json(explanation)));
+    auto json = to_json(explanation);
+    if (!all) json["steps"] = nlohmann::ordered_json::array({json["steps"][first]});
+    fmt::print("{}\n", json_text(json));
     return;
   }
   const char* pager = std::getenv("PAGER");

@@ -66,6 +66,9 @@ class Examples(ExplainTest):
                     for row in self.matrix(step, "A"):
                         self.assertAlmostEqual(sum(row), 1, 5, title)
 
+    def test_one_step_is_that_of_all_steps(self):
+        self.assertEqual(self.explain("sky", "--step", 5)["steps"], self.explain("sky")["steps"][4:5])
+
     def test_the_mask_hides_later_tokens(self):
         weights = self.matrix(self.steps("numpy")["Attention weights"], "A")
         self.assertEqual([x for i, row in enumerate(weights) for x in row[i + 1:]], [0] * 6)
