@@ -243,6 +243,9 @@ class Runs(RunTest):
 
         weights = after("--mask", "b", "--mask", 3)["weights of 'd'"]
         self.assertEqual([x > 0 for x in weights], [True, False, False, True])
+        steps = self.explain(run, "--text", "abcd", "--mask", "b")["steps"]
+        self.assertEqual([matrix["comparison"] for matrix in steps[-1]["matrices"]], [True, True])
+        self.assertFalse(any(matrix["comparison"] for step in steps[:-1] for matrix in step["matrices"]))
         expected_weights, expected = unchanged("ebcd")
         found = after("--swap", "a=e")
         self.assertLess(max(abs(x - y) for x, y in zip(found["weights of 'd'"], expected_weights)), 1e-5)

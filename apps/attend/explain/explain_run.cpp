@@ -385,14 +385,16 @@ class RunExplainer {
     const auto old = before.logits.softmax(-1);
     const auto now = after.logits.softmax(-1);
     auto table = top(torch::maximum(old, now), {old, now}, {"before", "after"});
+    table.comparison = true;
     const auto names = top(now, {now}, {"after"}).rows;
     steps_->add({.title = "What if",
                  .description = fmt::format("The model runs again with the changes: {}.",
                                             fmt::join(changes.descriptions(), ", ")),
-                 .matrices = {{fmt::format("weights of '{}'", token()),
-                               torch::stack({row(before), row(after)}, 1),
-                               text_.text_labels,
-                               {"before", "after"}},
+                 .matrices = {{.name = fmt::format("weights of '{}'", token()),
+                               .values = torch::stack({row(before), row(after)}, 1),
+                               .rows = text_.text_labels,
+                               .columns = {"before", "after"},
+                               .comparison = true},
                               std::move(table)},
                  .conclusion = fmt::format("The prediction {} '{}', with {:.1f}%.",
                                            old.argmax().equal(now.argmax()) ? "is still" : "is now",

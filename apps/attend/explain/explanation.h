@@ -27,6 +27,7 @@ struct LabelledMatrix {
   std::string column = {};  ///< column to show if not all fit in a line; may be empty
   bool by_token = false;    ///< the rows are the tokens, so that the row of a token is highlighted
   bool between_tokens = false;  ///< the columns are the tokens too: scores or attention weights
+  bool comparison = false;      ///< the two columns are numbers before and after a change
   Origin origin = {};
 };
 

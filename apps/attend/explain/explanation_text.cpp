@@ -244,10 +244,13 @@ nlohmann::ordered_json to_json(
     const auto& step = explanation.steps[i];
     auto matrices = nlohmann::ordered_json::array();
     for (const auto& matrix : step.matrices) {
-      nlohmann::ordered_json json{
-          {"name", matrix.name},         {"rows", matrix.rows},
-          {"columns", matrix.columns},   {"values", numbers(matrix)},
-          {"by_token", matrix.by_token}, {"between_tokens", matrix.between_tokens}};
+      nlohmann::ordered_json json{{"name", matrix.name},
+                                  {"rows", matrix.rows},
+                                  {"columns", matrix.columns},
+                                  {"values", numbers(matrix)},
+                                  {"by_token", matrix.by_token},
+                                  {"between_tokens", matrix.between_tokens},
+                                  {"comparison", matrix.comparison}};
       if (!matrix.origin.operation.empty()) json["origin"] = origin_of(matrix, explanation, i);
       matrices.push_back(std::move(json));
     }

@@ -11,11 +11,10 @@ const MAX_LABEL = 12; // characters
 
 /** A matrix as `attend explain --json` writes it. `step` is the index of its step. */
 export class Matrix {
-  constructor(step, { name, rows, columns, values, by_token, between_tokens, origin }) {
-    Object.assign(this, { step, name, rows, columns, values, origin });
-    this.byToken = by_token === true;
-    this.betweenTokens = between_tokens === true;
-    this.comparison = columns.join() === "before,after";
+  constructor(step, { by_token, between_tokens, ...matrix }) {
+    Object.assign(this, { step, ...matrix });
+    this.byToken = by_token;
+    this.betweenTokens = between_tokens;
   }
 
   /** False if the file does not contain the numbers. */

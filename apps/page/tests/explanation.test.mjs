@@ -5,7 +5,7 @@ import { describe, test } from "node:test";
 
 import { decimal, Matrix } from "../src/matrix.js";
 import { trace } from "../src/trace.js";
-import { makeExplanation } from "./explanation_fixtures.mjs";
+import { makeExplanation, makeExplanations } from "./explanation_fixtures.mjs";
 import { explained } from "./fixtures.mjs";
 import { openData } from "./open.mjs";
 
@@ -230,6 +230,14 @@ describe("steps", () => {
     assert.equal((await open()).length, data.steps.length);
     await page.getByRole("button", { name: "Close all steps" }).click();
     assert.deepEqual(await open(), []);
+  });
+
+  test("of tokens that are called before and after have cells", async () => {
+    const page = await openData(makeExplanations(["before", "after"]));
+    await page.getByRole("button", { name: "Open all steps" }).click();
+    assert.ok(await cellOf(page, "Scores", "S", "after", "before").isVisible());
+    assert.equal(await page.locator("table.comparison").count(), 1);
+    assert.deepEqual(page.problems, []);
   });
 
   test("show the weights before and after a change", async () => {

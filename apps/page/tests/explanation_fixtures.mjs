@@ -39,7 +39,7 @@ export function makeExplanation(tokens, { layer = 1, head = 1, heads = 2 } = {})
       description: `${title} of each token.`,
       matrices: matrices.map((matrix, i) => {
         places.set(matrix.values, [steps.length, i]);
-        return { by_token: false, between_tokens: false, ...matrix };
+        return { by_token: false, between_tokens: false, comparison: false, ...matrix };
       }),
       calculation: "",
       conclusion: "",
@@ -187,6 +187,7 @@ export function makeExplanation(tokens, { layer = 1, head = 1, heads = 2 } = {})
       name: `weights of '${tokens.at(-1)}'`,
       rows: tokens,
       columns: ["before", "after"],
+      comparison: true,
       values: weights.at(-1).map((value, i) => [value, i === 0 ? 0 : value * 1.2]),
     },
   ]);
