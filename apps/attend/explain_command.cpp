@@ -83,7 +83,7 @@ Explanation explain(const ExplainArguments& arguments, const CLI::App& command) 
   if (const auto* example = example_of(arguments, command))
     return example->explain(arguments.question.token);
   auto run = load_run(arguments);
-  return explain_run({run, arguments.text, arguments.answer}, arguments.question);
+  return RunExplainer({run, arguments.text, arguments.answer}, arguments.question).explain();
 }
 
 /// Returns the page of a run: the layer and head of the arguments first, then the other heads of
@@ -91,7 +91,8 @@ Explanation explain(const ExplainArguments& arguments, const CLI::App& command) 
 ExplanationPage page_of(train::Run& run, const ExplainArguments& arguments) {
   const ExplainedText text(run, arguments.text, arguments.answer);
   ExplanationPage page(arguments.text);
-  const auto first = explain_run(text, arguments.question);
+  const RunExplainer explainer(text, arguments.question);
+  const auto first = explainer.explain();
   page.add(first);
   const auto num_layers = text.num_layers();
   const auto num_heads = text.num_heads();
@@ -100,14 +101,11 @@ ExplanationPage page_of(train::Run& run, const ExplainArguments& arguments) {
   for (int64_t layer = 1; layer <= num_layers; ++layer) layers.push_back(layer);
   std::stable_partition(layers.begin(), layers.end(),
                         [&](int64_t layer) { return layer == first.layer; });
-  auto next = arguments.question;
   bool has_room = true;
   for (const auto layer : layers) {
     for (int64_t head = 1; head <= num_heads && has_room; ++head) {
       if (layer == first.layer && head == first.head) continue;
-      next.layer = layer;
-      next.head = head;
-      has_room = page.add(explain_run(text, next));
+      has_room = page.add(explainer.explain(layer, head));
     }
   }
   if (page.size() < count) {

@@ -35,63 +35,85 @@ class Capture : public AttentionHook {
   torch::Tensor heads_;
 };
 
-class RunExplainer {
+/// Explains one head of a layer.
+class HeadExplainer {
  public:
-  RunExplainer(ExplainedText text, const RunQuestion& question)
-      : run_(text.run), question_(question), text_(std::move(text)) {
-    const auto num_layers = text_.num_layers();
-    layer_ = question.layer == 0 ? num_layers : question.layer;
-    check_range("--layer", layer_, num_layers);
-    check_range("--head", question.head, text_.num_heads());
-    head_ = question.head - 1;
-    const auto& labels = text_.labels;
-    const auto row = question.token.empty() ? static_cast<int64_t>(labels.size()) - 1
-                                            : row_of("--token", labels, question.token);
-    explanation_ = {.title = fmt::format("Layer {} of {}{}, head {} of {}", layer_, num_layers,
-                                         text_.is_seq2seq() ? " of the decoder" : "", question.head,
-                                         text_.num_heads()),
-                    .token = labels[static_cast<std::size_t>(row)],
-                    .layer = layer_,
-                    .head = question.head};
-    steps_.emplace(labels, row, explanation_);
-  }
+  /// `layer` is counted from 1, `head` from 0. `row`: number of the token to follow.
+  HeadExplainer(const ExplainedText& text, const ForwardPass& pass, int64_t layer, int64_t head,
+                int64_t row)
+      : run_(text.run),
+        text_(text),
+        pass_(pass),
+        layer_(layer),
+        head_(head),
+        explanation_{.title = fmt::format(
+                         "Layer {} of {}{}, head {} of {}", layer, text.num_layers(),
+                         text.is_seq2seq() ? " of the decoder" : "", head + 1, text.num_heads()),
+                     .token = text.labels[static_cast<std::size_t>(row)],
+                     .layer = layer,
+                     .head = head + 1},
+        steps_(text.labels, row, explanation_) {}
 
-  Explanation explain() {
-    const auto pass = text_.forward(layer_, steps_->row());
-    add_token_vectors(pass);
-    TokenMatrix x = add_block(pass);
+  void add_model() {
+    add_token_vectors();
+    TokenMatrix x = add_block();
     if (layer_ < text_.num_layers()) {
-      x = {"X", pass.last};
-      steps_->add({.title = "Output of the last layer",
-                   .formula = "X",
-                   .description = fmt::format("The vectors after the other {} layer{}.",
-                                              text_.num_layers() - layer_,
-                                              text_.num_layers() - layer_ == 1 ? "" : "s"),
-                   .matrices = {steps_->by_token("X", x.values)}});
+      x = {"X", pass_.vectors.back()};
+      steps_.add({.title = "Output of the last layer",
+                  .formula = "X",
+                  .description = fmt::format("The vectors after the other {} layer{}.",
+                                             text_.num_layers() - layer_,
+                                             text_.num_layers() - layer_ == 1 ? "" : "s"),
+                  .matrices = {steps_.by_token("X", x.values)}});
     }
     if (!text_.norm.is_empty())
-      x = add_norm_step(*text_.norm.ptr(), x, "N", "after the last layer", *steps_);
-    add_prediction(x.values, pass.logits);
-    if (has_changes(question_)) add_changes(pass);
-    return std::move(explanation_);
+      x = add_norm_step(*text_.norm.ptr(), x, "N", "after the last layer", steps_);
+    add_prediction(x.values);
   }
 
- private:
-  const std::string& token() const { return steps_->token(); }
+  /// Compares with a pass of the model after `changes`.
+  void add_changes(const ForwardPass& changed, const std::vector<std::string>& changes) {
+    const auto weights = [&](const ForwardPass& pass) {
+      return pass.weights[static_cast<std::size_t>(layer_ - 1)][head_];  // (S)
+    };
+    const auto old = pass_.logits.softmax(-1);
+    const auto now = changed.logits.softmax(-1);
+    auto table = top(torch::maximum(old, now), {old, now}, {"before", "after"});
+    table.comparison = true;
+    const auto names = top(now, {now}, {"after"}).rows;
+    steps_.add({.title = "What if",
+                .description = fmt::format("The model runs again with the changes: {}.",
+                                           fmt::join(changes, ", ")),
+                .matrices = {{.name = fmt::format("weights of '{}'", token()),
+                              .values = torch::stack({weights(pass_), weights(changed)}, 1),
+                              .rows = text_.text_labels,
+                              .columns = {"before", "after"},
+                              .comparison = true},
+                             std::move(table)},
+                .conclusion = fmt::format("The prediction {} '{}', with {:.1f}%.",
+                                          old.argmax().equal(now.argmax()) ? "is still" : "is now",
+                                          names.front(), now.max().item<double>() * 100)});
+  }
 
-  void add_token_vectors(const ForwardPass& pass) {
+  Explanation explanation() { return std::move(explanation_); }
+
+ private:
+  const std::string& token() const { return steps_.token(); }
+  /// Returns the input of the layer (T, E).
+  const torch::Tensor& input() const { return pass_.vectors[static_cast<std::size_t>(layer_ - 1)]; }
+
+  void add_token_vectors() {
     const auto& config = run_.recipe.stack();
     if (text_.is_seq2seq()) {
-      auto matrix = steps_->by_token("M", pass.memory);
+      auto matrix = steps_.by_token("M", pass_.memory);
       matrix.rows = text_.text_labels;
       matrix.by_token = false;
-      steps_->add({.title = "Memory",
-                   .formula = "M = encoder(text)",
-                   .description =
-                       "The encoder turns each token of the text into a vector that also "
-                       "contains what the token reads from the others. The decoder reads "
-                       "these vectors and writes the answer.",
-                   .matrices = {std::move(matrix)}});
+      steps_.add({.title = "Memory",
+                  .formula = "M = encoder(text)",
+                  .description = "The encoder turns each token of the text into a vector that also "
+                                 "contains what the token reads from the others. The decoder reads "
+                                 "these vectors and writes the answer.",
+                  .matrices = {std::move(matrix)}});
     }
     const bool added = config.positions == PositionScheme::learned ||
                        config.positions == PositionScheme::sinusoidal;
@@ -100,7 +122,7 @@ class RunExplainer {
       formula = fmt::format("X = {} * E[tokens]", config.embedding_scale);
     if (added) formula += " + P[positions]";
     if (config.embedding_norm) formula += ", then a norm";
-    steps_->add(
+    steps_.add(
         {.title = "Token vectors",
          .formula = formula,
          .description =
@@ -109,37 +131,37 @@ class RunExplainer {
                  ? "A learned vector of each token. The model has no position encoding."
                  : "A learned vector of each token. Attention takes the positions into account "
                    "later.",
-         .matrices = embedding_matrices(pass)});
+         .matrices = embedding_matrices()});
     if (layer_ == 1) return;
-    steps_->add({.title = fmt::format("Input of layer {}", layer_),
-                 .formula = "X",
-                 .description = fmt::format("The vectors after {} layer{}: they already contain "
-                                            "what those layers read from other tokens.",
-                                            layer_ - 1, layer_ == 2 ? "" : "s"),
-                 .matrices = {steps_->by_token("X", pass.input)}});
+    steps_.add({.title = fmt::format("Input of layer {}", layer_),
+                .formula = "X",
+                .description = fmt::format("The vectors after {} layer{}: they already contain "
+                                           "what those layers read from other tokens.",
+                                           layer_ - 1, layer_ == 2 ? "" : "s"),
+                .matrices = {steps_.by_token("X", input())}});
   }
 
   /// Returns the matrices of the token vectors: E and P, whose sum is X; or X alone if they are not
   /// added up or have a norm.
-  std::vector<LabelledMatrix> embedding_matrices(const ForwardPass& pass) {
-    auto& embedding = *text_.embedding;
+  std::vector<LabelledMatrix> embedding_matrices() {
+    auto& embedding = *text_.embedding.ptr();
     const auto& options = embedding.options;
-    const auto& x = pass.embedded;
+    const auto& x = pass_.vectors.front();
     if (embedding.position.is_empty() || !embedding.norm.is_empty())
-      return {steps_->by_token("X", x)};
+      return {steps_.by_token("X", x)};
     const auto tokens = embedding.token(text_.tokens()) * options.embedding_scale();
     const auto positions = embedding.position.forward(torch::arange(x.size(0)));
     const bool scaled = options.embedding_scale() != 1.0;
-    return {steps_->by_token(scaled ? fmt::format("{} * E", options.embedding_scale()) : "E",
-                             tokens, {}, "X"),
-            steps_->by_token("P", positions, {}, "X"),
-            steps_->by_token("X", x, {"sum", {tokens, positions}})};
+    return {steps_.by_token(scaled ? fmt::format("{} * E", options.embedding_scale()) : "E", tokens,
+                            {}, "X"),
+            steps_.by_token("P", positions, {}, "X"),
+            steps_.by_token("X", x, {"sum", {tokens, positions}})};
   }
 
-  TokenMatrix add_block(const ForwardPass& pass) {
+  TokenMatrix add_block() {
     auto& module = *text_.blocks->ptr(static_cast<std::size_t>(layer_ - 1));
-    auto first_values = pass.first_values;
-    auto first_relative_bias = pass.first_relative_bias;
+    auto first_values = pass_.first_values;
+    auto first_relative_bias = pass_.first_relative_bias;
     SharedTensors shared;
     const ForwardState state{.layer = layer_ - 1,
                              .shared = &shared,
@@ -152,20 +174,20 @@ class RunExplainer {
       return add_attention(attention, x, {}, text_.self_attention_args(), state);
     };
     const auto attend_memory = [&](const TokenMatrix& x) {
-      return add_attention(decoder->cross_attention, x, pass.memory, {.key_mask = text_.text_mask},
+      return add_attention(decoder->cross_attention, x, pass_.memory, {.key_mask = text_.text_mask},
                            {.layer = state.layer, .shared = &shared});
     };
     const auto feed = [&](const TokenMatrix& x) {
       auto& layers = decoder != nullptr ? decoder->feed_forward : encoder->feed_forward;
-      return add_feed_forward_steps(layers, x, "feed-forward", *steps_);
+      return add_feed_forward_steps(layers, x, "feed-forward", steps_);
     };
     std::vector<BranchExample> branches{{"attention", "1", "R", attend}};
     if (decoder != nullptr) branches.push_back({"cross-attention", "_cross", "C", attend_memory});
     branches.push_back({"feed-forward", "2", "B", feed});
     const auto order = decoder != nullptr ? decoder->options.residual().norm_order()
                                           : encoder->options.residual().norm_order();
-    const auto output = add_block_steps(module, order, branches, {"X", pass.input}, *steps_);
-    if (!output.values.allclose(pass.output, 1e-3, 1e-5))
+    const auto output = add_block_steps(module, order, branches, {"X", input()}, steps_);
+    if (!output.values.allclose(pass_.vectors[static_cast<std::size_t>(layer_)], 1e-3, 1e-5))
       throw std::logic_error("the output of the steps differs from that of the model");
     return output;
   }
@@ -194,7 +216,7 @@ class RunExplainer {
     example.prefix = fmt::format("{}head {}", cross ? "cross-attention, " : "", head_ + 1);
     set_projections(attention, head_, example);
     const auto vectors = add_head_vectors(example, attention, context, state);
-    auto output = add_score_steps(example, vectors, steps_->row(), explanation_);
+    auto output = add_score_steps(example, vectors, steps_.row(), explanation_);
     const auto& found = explanation_.steps[explanation_.steps.size() - 2].matrices.back().values;
     if (!found.allclose(weights, 1e-3, 1e-5))
       throw std::logic_error("the attention weights of the steps differ from those of the model");
@@ -202,7 +224,7 @@ class RunExplainer {
     auto heads = capture.heads();
     for (const auto& child : attention->children()) {
       if (auto* gate = child->as<OutputGate>())
-        output = add_gate_step(*gate, head_, x, output, example.prefix, *steps_);
+        output = add_gate_step(*gate, head_, x, output, example.prefix, steps_);
       if (auto* hook = dynamic_cast<AttentionHook*>(child.get()))
         heads = hook->after_attention(context, heads);
     }
@@ -210,7 +232,7 @@ class RunExplainer {
       throw std::logic_error("the output of the head differs from that of the model");
     auto outputs = heads.unbind();
     outputs[static_cast<std::size_t>(head_)] = output;
-    return add_joined_heads_steps(outputs, attention->out, title, *steps_);
+    return add_joined_heads_steps(outputs, attention->out, title, steps_);
   }
 
   /// Appends the steps of the queries, keys and values of the explained head.
@@ -223,8 +245,8 @@ class RunExplainer {
                             .first_values = has_first ? (*first_values)[kv_head] : torch::Tensor(),
                             .key_mask = context.args.key_mask};
     const auto vectors = add_hook_steps(example, attention, inputs,
-                                        add_projection_steps(example, steps_->row(), explanation_),
-                                        steps_->row(), explanation_);
+                                        add_projection_steps(example, steps_.row(), explanation_),
+                                        steps_.row(), explanation_);
     if (!vectors.queries.allclose(context.query[head_], 1e-2, 1e-3) ||
         !vectors.keys.allclose(context.key[kv_head], 1e-2, 1e-3) ||
         !vectors.values.allclose(context.value[kv_head], 1e-2, 1e-3))
@@ -235,7 +257,7 @@ class RunExplainer {
   /// `weights`: (T, S), of the explained head.
   AttentionExample head_example(const AttentionContext& context,
                                 const torch::Tensor& weights) const {
-    AttentionExample example{.tokens = steps_->tokens()};
+    AttentionExample example{.tokens = steps_.tokens()};
     const auto head_width = context.query.size(-1);
     const double scale =
         context.options.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_width)));
@@ -310,7 +332,7 @@ class RunExplainer {
     }
     const auto result = pooled.values;
     step.matrices.push_back(std::move(pooled));
-    steps_->add(std::move(step));
+    steps_.add(std::move(step));
     return result;
   }
 
@@ -328,7 +350,8 @@ class RunExplainer {
   }
 
   /// `x`: (T, E), after the last layer.
-  void add_prediction(const torch::Tensor& x, const torch::Tensor& logits) {
+  void add_prediction(const torch::Tensor& x) {
+    const auto& logits = pass_.logits;
     const auto vectors = add_pooled_vector(x);
     const auto probabilities = logits.softmax(-1);
     auto table = top(probabilities, {logits, probabilities}, {"logit", "probability"});
@@ -340,7 +363,7 @@ class RunExplainer {
                     .number = (logits.to(torch::kDouble) - shift).exp().sum().item<double>()};
     std::vector<LabelledMatrix> matrices;
     // Not if the logits are scaled or capped, or are those of a model with a pooler.
-    const auto vector = vectors[vectors.size(0) == 1 ? 0 : steps_->row()];
+    const auto vector = vectors[vectors.size(0) == 1 ? 0 : steps_.row()];
     const auto expected = bias.defined() ? weight.mv(vector) + bias : weight.mv(vector);
     if (expected.allclose(logits, 1e-3, 1e-4)) {
       matrices.push_back(
@@ -356,10 +379,10 @@ class RunExplainer {
     const auto best = table.rows.front();
     matrices.insert(matrices.begin(), std::move(table));
     const auto calculation =
-        fmt::format("P[{}] = {}", best, steps_->softmax(logits, logits.argmax().item<int64_t>()));
+        fmt::format("P[{}] = {}", best, steps_.softmax(logits, logits.argmax().item<int64_t>()));
     const auto conclusion = fmt::format("'{}' has the highest probability, {:.1f}%.", best,
                                         probabilities.max().item<double>() * 100);
-    steps_->add(
+    steps_.add(
         {.title = "Prediction",
          .formula = "P = softmax(logits)",
          .description =
@@ -375,45 +398,34 @@ class RunExplainer {
          .conclusion = conclusion});
   }
 
-  /// Runs the model again with the changes, and adds a step that compares it with `before`.
-  void add_changes(const ForwardPass& before) {
-    const WhatIf changes(question_, text_);
-    const auto after = text_.forward(layer_, steps_->row());
-    const auto row = [&](const ForwardPass& pass) {
-      return pass.weights[head_][steps_->row()];  // (S)
-    };
-    const auto old = before.logits.softmax(-1);
-    const auto now = after.logits.softmax(-1);
-    auto table = top(torch::maximum(old, now), {old, now}, {"before", "after"});
-    table.comparison = true;
-    const auto names = top(now, {now}, {"after"}).rows;
-    steps_->add({.title = "What if",
-                 .description = fmt::format("The model runs again with the changes: {}.",
-                                            fmt::join(changes.descriptions(), ", ")),
-                 .matrices = {{.name = fmt::format("weights of '{}'", token()),
-                               .values = torch::stack({row(before), row(after)}, 1),
-                               .rows = text_.text_labels,
-                               .columns = {"before", "after"},
-                               .comparison = true},
-                              std::move(table)},
-                 .conclusion = fmt::format("The prediction {} '{}', with {:.1f}%.",
-                                           old.argmax().equal(now.argmax()) ? "is still" : "is now",
-                                           names.front(), now.max().item<double>() * 100)});
-  }
-
-  train::Run& run_;
-  RunQuestion question_;
-  ExplainedText text_;
-  int64_t layer_ = 0;  // from 1
-  int64_t head_ = 0;   // from 0
+  const train::Run& run_;
+  const ExplainedText& text_;
+  const ForwardPass& pass_;
+  int64_t layer_;  // from 1
+  int64_t head_;   // from 0
   Explanation explanation_;
-  std::optional<TokenSteps> steps_;  // of the tokens of the stack
+  TokenSteps steps_;  // of the tokens of the stack
 };
 
 }  // namespace
 
-Explanation explain_run(ExplainedText text, const RunQuestion& question) {
-  return RunExplainer(std::move(text), question).explain();
+RunExplainer::RunExplainer(ExplainedText text, RunQuestion question)
+    : text_(std::move(text)),
+      question_(std::move(question)),
+      row_(question_.token.empty() ? static_cast<int64_t>(text_.labels.size()) - 1
+                                   : row_of("--token", text_.labels, question_.token)),
+      pass_(text_.forward(row_)) {
+  if (question_.layer == 0) question_.layer = text_.num_layers();
+  if (!changes_of(question_).empty()) changed_ = with_changes(text_, question_).forward(row_);
+}
+
+Explanation RunExplainer::explain(int64_t layer, int64_t head) const {
+  check_range("--layer", layer, text_.num_layers());
+  check_range("--head", head, text_.num_heads());
+  HeadExplainer explainer(text_, pass_, layer, head - 1, row_);
+  explainer.add_model();
+  if (changed_) explainer.add_changes(*changed_, changes_of(question_));
+  return explainer.explanation();
 }
 
 }  // namespace attend::app

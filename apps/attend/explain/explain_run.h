@@ -3,12 +3,14 @@
 #include "explain/explained_text.h"
 #include "explain/explanation.h"
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace attend::app {
 
-/// Options of `explain_run`. Layers, heads and tokens are counted from 1.
+/// What to explain of a run. Layers, heads and tokens are counted from 1.
 struct RunQuestion {
   std::string token;  ///< token to follow: its label or its number; empty = the last token
   int64_t layer = 0;  ///< 0 = the last layer
@@ -23,8 +25,23 @@ struct RunQuestion {
 /// its block, and the prediction. The numbers are those of the model. For a Seq2Seq, explains a
 /// layer of the decoder, with its attention to the text; `token` is then a token of the answer, and
 /// `no_heads` are heads of the cross-attention. If the question has changes, runs the model again
-/// with them, and compares weights and prediction. Throws InputError for a layer, head or token
-/// that does not exist.
-Explanation explain_run(ExplainedText text, const RunQuestion& question);
+/// with them, and compares weights and prediction.
+class RunExplainer {
+ public:
+  /// Runs the model. Throws InputError for a token or a change that does not exist.
+  RunExplainer(ExplainedText text, RunQuestion question);
+
+  /// Explains the layer and the head of the question. Throws InputError if they do not exist.
+  Explanation explain() const { return explain(question_.layer, question_.head); }
+  /// Explains another layer and head.
+  Explanation explain(int64_t layer, int64_t head) const;
+
+ private:
+  ExplainedText text_;
+  RunQuestion question_;  // with a layer
+  int64_t row_;           // of the token that is followed
+  ForwardPass pass_;
+  std::optional<ForwardPass> changed_;  // with the changes of the question
+};
 
 }  // namespace attend::app

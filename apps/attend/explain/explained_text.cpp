@@ -52,6 +52,33 @@ std::vector<int64_t> answer_ids(const train::Run& run, const std::vector<int64_t
   return ids;
 }
 
+/// Sets the weights of heads in the output projections to zero, as long as it exists.
+class RemovedHeads {
+ public:
+  explicit RemovedHeads(const ExplainedText& text) {
+    for (const auto& [layer, head] : text.no_heads) {
+      auto& block = *text.blocks->ptr(static_cast<std::size_t>(layer));
+      auto* decoder = block.as<DecoderBlock>();
+      const auto& attention =
+          decoder != nullptr ? decoder->cross_attention : block.as<TransformerBlock>()->attention;
+      const auto& weight = attention->out->weight;  // (E, H * D)
+      const auto width = weight.size(1) / text.num_heads();
+      auto part = weight.slice(1, head * width, (head + 1) * width);
+      parts_.emplace_back(part, part.clone());
+      part.zero_();
+    }
+  }
+  ~RemovedHeads() {
+    // In reverse order, because a head may be removed twice.
+    for (auto i = parts_.rbegin(); i != parts_.rend(); ++i) i->first.copy_(i->second);
+  }
+  RemovedHeads(const RemovedHeads&) = delete;
+  RemovedHeads& operator=(const RemovedHeads&) = delete;
+
+ private:
+  std::vector<std::pair<torch::Tensor, torch::Tensor>> parts_;  // of weights, and as they were
+};
+
 }  // namespace
 
 ExplainedText::ExplainedText(train::Run& run, const std::string& text,
@@ -87,7 +114,8 @@ ExplainedText::ExplainedText(train::Run& run, const std::string& text,
   }
 }
 
-ForwardPass ExplainedText::forward(int64_t layer, int64_t row) const {
+ForwardPass ExplainedText::forward(int64_t row) const {
+  const RemovedHeads removed(*this);
   ForwardPass pass;
   auto* seq2seq = std::get_if<Seq2Seq>(&run.model);
   if (seq2seq != nullptr) pass.memory = (*seq2seq)->encode(text, text_mask);
@@ -96,22 +124,19 @@ ForwardPass ExplainedText::forward(int64_t layer, int64_t row) const {
                      .first_values = &pass.first_values,
                      .first_relative_bias = &pass.first_relative_bias};
   auto module = embedding;
-  auto x = pass.embedded = module->forward(tokens(), {});
+  auto x = module->forward(tokens(), {});
+  pass.vectors.push_back(x);
   for (const auto& block : *blocks) {
     const AttentionRecorder recorder;
     auto* decoder = block->as<DecoderBlock>();
-    const auto y = decoder != nullptr
-                       ? decoder->forward(x, pass.memory, self_attention_args(),
-                                          {.key_mask = text_mask}, state)
-                       : block->as<TransformerBlock>()->forward(x, self_attention_args(), state);
-    if (++state.layer == layer) {
-      pass.input = x;
-      pass.output = y;
-      pass.weights = recorder.weights().back();
-    }
-    x = y;
+    x = decoder != nullptr
+            ? decoder->forward(x, pass.memory, self_attention_args(), {.key_mask = text_mask},
+                               state)
+            : block->as<TransformerBlock>()->forward(x, self_attention_args(), state);
+    ++state.layer;
+    pass.vectors.push_back(x);
+    pass.weights.push_back(recorder.weights().back().select(1, row).clone());
   }
-  pass.last = x;
   auto last_norm = norm;
   if (!last_norm.is_empty()) x = last_norm.forward(x);
   if (seq2seq != nullptr) {

@@ -5,6 +5,7 @@
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/modules/container/modulelist.h>
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,15 +14,20 @@ namespace attend::app {
 
 /// Intermediate values of one forward pass.
 struct ForwardPass {
-  torch::Tensor memory;        ///< (S, E), output of the encoder of a Seq2Seq
-  torch::Tensor embedded;      ///< (T, E)
-  torch::Tensor input;         ///< (T, E), of the layer
-  torch::Tensor output;        ///< (T, E), of the layer
-  torch::Tensor last;          ///< (T, E), of the last layer
-  torch::Tensor weights;       ///< (H, T, S), of the layer; of a Seq2Seq, of the cross-attention
-  torch::Tensor first_values;  ///< see ForwardState
-  torch::Tensor first_relative_bias;  ///< see ForwardState
-  torch::Tensor logits;               ///< (N), of the tokens that may follow, or of the classes
+  torch::Tensor memory;                ///< (S, E), output of the encoder of a Seq2Seq
+  std::vector<torch::Tensor> vectors;  ///< (T, E): those of the tokens, and after each layer
+  std::vector<torch::Tensor> weights;  ///< (H, S), of one token in each layer; of a Seq2Seq, of the
+                                       ///< cross-attention
+  torch::Tensor first_values;          ///< see ForwardState
+  torch::Tensor first_relative_bias;   ///< see ForwardState
+  torch::Tensor logits;                ///< (N), of the tokens that may follow, or of the classes
+};
+
+/// A head of a layer, both counted from 0. In the decoder of a Seq2Seq, a head of the
+/// cross-attention.
+struct HeadPlace {
+  int64_t layer;
+  int64_t head;
 };
 
 /// A text and the model of a run, which is a stack of blocks between an embedding and logits. A
@@ -34,9 +40,9 @@ class ExplainedText {
   /// for an answer if the model is not a Seq2Seq, and for a model without layers.
   ExplainedText(train::Run& run, const std::string& text, const std::optional<std::string>& answer);
 
-  /// Runs the model, and records a layer, from 1. The logits are those after the token number
-  /// `row`.
-  ForwardPass forward(int64_t layer, int64_t row) const;
+  /// Runs the model, without the output of `no_heads`. Weights and logits are those of the token
+  /// number `row`.
+  ForwardPass forward(int64_t row) const;
 
   bool is_seq2seq() const { return std::holds_alternative<Seq2Seq>(run.model); }
   int64_t num_layers() const { return static_cast<int64_t>(blocks->size()); }
@@ -54,6 +60,7 @@ class ExplainedText {
   torch::Tensor text_mask;               ///< bool (S), true = may be attended to; undefined = all
   torch::Tensor answer_tokens;  ///< (T), tokens of the answer of a Seq2Seq, after the begin token
   std::vector<std::string> labels;  ///< T different labels of the tokens of the stack
+  std::vector<HeadPlace> no_heads;  ///< whose output is zero
 };
 
 }  // namespace attend::app

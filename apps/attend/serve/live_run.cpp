@@ -132,7 +132,7 @@ std::string LiveRun::explain(const std::string& request) {
   auto run = directory.load(directory.available_weights().value_or(train::Weights::best));
   check_length(run, text);
   const ExplainedText explained(run, text, std::nullopt);
-  auto explanation = to_json(explain_run(explained, {}));
+  auto explanation = to_json(RunExplainer(explained, {}).explain());
   std::vector<std::string> notes;
   auto attention = ordered_json::array();
   for (const auto& matrices : attention_of(run, {tokens_of(explained)}, notes))

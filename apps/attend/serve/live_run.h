@@ -41,7 +41,7 @@ class LiveRun {
   /// JSON object with the key `text`. Returns a JSON object: the result of `attend explain --json`,
   /// the attention weights of all layers and heads as in a report, and the tokens or classes with
   /// the highest probabilities. Throws InputError if the request has another form, or a text that
-  /// `explain_run` refuses or that has more than 256 tokens.
+  /// `ExplainedText` refuses or that has more than 256 tokens.
   std::string explain(const std::string& request);
 
   std::filesystem::path metrics() const;  ///< path of metrics.jsonl
