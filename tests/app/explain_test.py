@@ -335,32 +335,53 @@ class Origins(RunTest):
             return first[i][j] / math.sqrt(sum(x * x for x in first[i]) / len(first[i]) + number) * operands[1][0][j]
         if operation == "l2_norm":
             return first[i][j] / math.sqrt(sum(x * x for x in first[i])) * operands[1][0][0]
-        return None
+        if operation == "activation":
+            x = first[i][j]
+            function = {"gelu": lambda: 0.5 * x * (1 + math.erf(x / math.sqrt(2))), "relu": lambda: max(0, x),
+                        "sigmoid": lambda: 1 / (1 + math.exp(-x)), "swiglu": lambda: x / (1 + math.exp(-x))}
+            gate = first[i][j + len(first[i]) // 2] if origin["name"] == "swiglu" else 1
+            return function[origin["name"]]() * gate
+        raise AssertionError(operation)
 
-    def check(self, explanation):
+    def check_mask(self, matrix, before, window):
+        """Of scores, earlier tokens in the window remain; of experts, the best ones."""
+        for i, (row, numbers) in enumerate(zip(matrix["values"], before)):
+            if matrix["between_tokens"]:
+                self.assertEqual(row, [x if 0 <= i - j < window else None for j, x in enumerate(numbers)])
+            else:
+                chosen = [j for j, x in enumerate(row) if x not in (None, 0)]
+                self.assertTrue(0 < len(chosen) < len(row))
+                self.assertEqual([row[j] for j in chosen], [numbers[j] for j in chosen])
+                self.assertEqual(sorted(row[j] for j in chosen), sorted(numbers)[-len(chosen):])
+
+    def check(self, explanation, window=math.inf, has_sink=False):
         operations = set()
         for matrix, operands, origin in self.cells(explanation):
             operation = origin["operation"]
             operations.add(operation)
             if operation == "columns":
                 self.assertEqual(sum(operand is not None for operand in operands), 1 if "layer" in explanation else 2)
+                for i, row in enumerate(matrix["values"]):
+                    width = len(row) // len(operands)
+                    for head, operand in enumerate(operands):
+                        if operand is not None:
+                            self.assertEqual(row[head * width:(head + 1) * width], operand[i])
+                continue
+            if operation == "mask":
+                self.check_mask(matrix, operands[0], window)
+                continue
+            if operation == "softmax" and has_sink:  # a sum of weights below 1
                 continue
             if operation != "mixture":  # an expert that no token chooses is not explained
                 self.assertNotIn(None, operands, (operation, matrix["name"]))
             for i, row in enumerate(matrix["values"]):
                 for j, found in enumerate(row):
-                    if operation == "mask":
-                        self.assertIn(found, (None, 0, operands[0][i][j]))
-                    elif operation == "prediction":
+                    if operation == "prediction":
                         x, w, *b = operands
                         vector = x[-1]
                         logit = sum(a * each[i] for a, each in zip(vector, w)) + sum(each[0][i] for each in b)
                         self.assertAlmostEqual(row[0], logit, 4)
                         self.assertAlmostEqual(row[1], math.exp(row[0]) / origin["number"], 4)
-                    elif operation == "activation":
-                        self.assertIn(len(operands[0][i]), (len(row), 2 * len(row)))
-                        if origin["name"] == "sigmoid":
-                            self.assertAlmostEqual(found, 1 / (1 + math.exp(-operands[0][i][j])), 4)
                     else:
                         expected = self.computed(operation, operands, origin, i, j, explanation)
                         self.assertAlmostEqual(found, expected, 4, (operation, matrix["name"]))
@@ -388,8 +409,8 @@ class Origins(RunTest):
                     for matrix in step["matrices"]:
                         if "origin" not in matrix:
                             self.assertRegex(matrix["name"], rf"^({given.pattern})$", step["title"])
-                if question[0].name != "sinks":  # a sum of weights below 1
-                    found |= self.check(explanation)
+                sinks = question[0].name == "sinks"
+                found |= self.check(explanation, window=3 if sinks else math.inf, has_sink=sinks)
         self.assertLessEqual({"soft_cap", "product", "rms_norm", "l2_norm", "rotary", "mix", "mixture", "prediction"},
                              found)
 
