@@ -2,6 +2,7 @@
 #include "commands.h"
 #include "explain/examples.h"
 #include "explain/explain_run.h"
+#include "explain/explanation_json.h"
 #include "explain/explanation_page.h"
 #include "explain/explanation_text.h"
 #include "io/files.h"
@@ -86,35 +87,13 @@ Explanation explain(const ExplainArguments& arguments, const CLI::App& command) 
   return RunExplainer({run, arguments.text, arguments.answer}, arguments.question).explain();
 }
 
-/// Returns the page of a run: the layer and head of the arguments first, then the other heads of
-/// the layer, then the other layers.
-ExplanationPage page_of(train::Run& run, const ExplainArguments& arguments) {
-  const ExplainedText text(run, arguments.text, arguments.answer);
-  ExplanationPage page(arguments.text);
-  const RunExplainer explainer(text, arguments.question);
-  const auto first = explainer.explain();
-  page.add(first);
-  const auto num_layers = text.num_layers();
-  const auto num_heads = text.num_heads();
-  const auto count = static_cast<std::size_t>(num_layers * num_heads);
-  std::vector<int64_t> layers;
-  for (int64_t layer = 1; layer <= num_layers; ++layer) layers.push_back(layer);
-  std::stable_partition(layers.begin(), layers.end(),
-                        [&](int64_t layer) { return layer == first.layer; });
-  bool has_room = true;
-  for (const auto layer : layers) {
-    for (int64_t head = 1; head <= num_heads && has_room; ++head) {
-      if (layer == first.layer && head == first.head) continue;
-      has_room = page.add(explainer.explain(layer, head));
-    }
-  }
-  if (page.size() < count) {
-    page.add_note(fmt::format(
-        "This file has at most 10 MB and therefore contains {} of {} heads. --layer and --head "
-        "choose the first one.",
-        page.size(), count));
-  }
-  return page;
+/// Returns the page of the example or the run that is the subject.
+std::string page_of(const ExplainArguments& arguments, const CLI::App& command) {
+  if (const auto* example = example_of(arguments, command))
+    return explanation_page(example->explain(arguments.question.token));
+  auto run = load_run(arguments);
+  return explanation_page({run, arguments.text, arguments.answer}, arguments.question,
+                          arguments.text);
 }
 
 void write_page(const ExplainArguments& arguments, const CLI::App& command) {
@@ -122,17 +101,7 @@ void write_page(const ExplainArguments& arguments, const CLI::App& command) {
     if (command.count(flag) > 0) refuse_without_effect(flag, "beside --html", "remove --html");
   }
   check_output_file("--html", arguments.html, arguments.subject, arguments.overwrite);
-  auto page = [&] {
-    if (const auto* example = example_of(arguments, command)) {
-      const auto explanation = example->explain(arguments.question.token);
-      ExplanationPage page(explanation.title);
-      page.add(explanation);
-      return page;
-    }
-    auto run = load_run(arguments);
-    return page_of(run, arguments);
-  }();
-  replace_file(arguments.html, page.html());
+  replace_file(arguments.html, page_of(arguments, command));
   fmt::print("{}: {}\n", printable(arguments.html),
              bytes_text(static_cast<double>(std::filesystem::file_size(arguments.html))));
 }

@@ -145,12 +145,14 @@ class FinishedRun(TrainedRun):
         status, answer = self.server.explain({"text": TEXT})
         self.assertEqual(status, 200, answer)
         expected = json.loads(self.succeeds("explain", self.run_directory, "--text", TEXT, "--json").stdout)
-        self.assertEqual([step["title"] for step in answer["explanation"]["steps"]],
-                         [step["title"] for step in expected["steps"]])
-        table = answer["explanation"]["steps"][-1]["matrices"][0]
-        self.assertEqual(answer["prediction"], [{"name": row, "probability": values[-1]} for row, values in
-                                                zip(table["rows"], table["values"])])
-        for found, wanted in zip(table["values"], expected["steps"][-1]["matrices"][0]["values"]):
+        [explanation], labels, numbers = (answer["explanation"][key] for key in ("explanations", "labels", "numbers"))
+        self.assertEqual([step["title"] for step in explanation["steps"]], [step["title"] for step in expected["steps"]])
+        self.assertTrue(any(isinstance(matrix, str) for matrix in numbers))  # large weights as base64
+        table = explanation["steps"][-1]["matrices"][0]
+        values = numbers[table["values"]]
+        self.assertEqual(answer["prediction"], [{"name": row, "probability": probability} for row, (_, probability) in
+                                                zip(labels[table["rows"]], values, strict=True)])
+        for found, wanted in zip(values, expected["steps"][-1]["matrices"][0]["values"]):
             for a, b in zip(found, wanted):
                 self.assertAlmostEqual(a, b, places=5)
         attention, = answer["attention"]

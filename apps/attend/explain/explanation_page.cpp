@@ -1,35 +1,24 @@
 #include "explain/explanation_page.h"
 
-#include "explain/explanation_text.h"
-#include "io/parse_json.h"
-#include "report/encoding.h"
+#include "explain/explanation_json.h"
 #include "report/html.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <set>
-#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace attend::app {
 namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::size_t kMaxNumberBytes = 9'000'000;  // of labels and numbers; the rest is below 1 MB
-constexpr int64_t kMaxListed = 1000;                // cells of a matrix whose numbers are a list
+constexpr std::size_t kMaxBytes = 10'000'000;        // of a page
+constexpr std::size_t kMaxContentBytes = 1'000'000;  // before the last table without JavaScript
+constexpr std::size_t kMaxNoteBytes = 100'000;       // of notes and of long indices
 constexpr int64_t kMaxShownRows = 32;
 constexpr int64_t kMaxShownColumns = 16;
-
-/// Returns the numbers of a matrix as JSON: a list of rows or, of a large matrix, base64.
-std::string numbers_text(const torch::Tensor& matrix) {
-  if (matrix.numel() <= kMaxListed) return json_rows(matrix).dump();
-  const auto values = matrix.to(torch::kCPU, torch::kFloat).contiguous();
-  const auto* begin = reinterpret_cast<const char*>(values.const_data_ptr<float>());
-  return '"' + to_base64({begin, values.nbytes()}) + '"';
-}
 
 std::string matrix_table(const LabelledMatrix& matrix, int decimals) {
   const auto rows = std::min(matrix.values.size(0), kMaxShownRows);
@@ -56,135 +45,91 @@ std::string content_of(const Explanation& explanation, const std::string& title)
   const auto paragraph = [&](const std::string& text) {
     if (!text.empty()) html += fmt::format("<p>{}</p>\n", escaped_html(text));
   };
+  std::size_t num_left_out = 0;
   if (explanation.title != title) paragraph(explanation.title);
   for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
     const auto& step = explanation.steps[i];
     html += fmt::format("<h3>{}. {}</h3>\n", i + 1, escaped_html(step.title));
     paragraph(step.formula);
     paragraph(step.description);
-    for (const auto& matrix : step.matrices) html += matrix_table(matrix, explanation.decimals);
+    for (const auto& matrix : step.matrices) {
+      if (html.size() < kMaxContentBytes)
+        html += matrix_table(matrix, explanation.decimals);
+      else
+        ++num_left_out;
+    }
     paragraph(step.calculation);
     paragraph(step.conclusion);
   }
-  return html;
+  if (num_left_out > 0)
+    paragraph(fmt::format("The last {} tables are left out of this file.", num_left_out));
+  return fmt::format("<h1>{}</h1>\n", escaped_html(title)) +
+         html_section("explanation", "Steps", html);
 }
+
+/// Collects the explanations of a page.
+class Page {
+ public:
+  /// `first`: the explanation whose tables readers without JavaScript see.
+  Page(std::string title, const Explanation& first)
+      : title_(std::move(title)),
+        content_(content_of(first, title_)),
+        packed_(kMaxBytes - std::min(kMaxBytes, html_page(content_, {{"title", title_}}).size() +
+                                                    kMaxNoteBytes)) {
+    has_room_ = packed_.add(first);
+  }
+
+  bool has_room() const { return has_room_; }
+  void add(const Explanation& explanation) { has_room_ = packed_.add(explanation); }
+
+  /// `count`: number of explanations that the page should contain.
+  std::string html(std::size_t count) {
+    auto explanation = packed_.json();
+    explanation["title"] = title_;
+    auto notes = ordered_json::array();
+    if (packed_.size() < count) {
+      notes.push_back(
+          fmt::format("This file has at most 10 MB and therefore contains {} of {} heads. --layer "
+                      "and --head choose the first one.",
+                      packed_.size(), count));
+    }
+    if (const auto note = packed_.note(); !note.empty()) notes.push_back(note);
+    return html_page(content_,
+                     {{"notes", std::move(notes)}, {"explanation", std::move(explanation)}});
+  }
+
+ private:
+  std::string title_;
+  std::string content_;  // HTML
+  PackedExplanations packed_;
+  bool has_room_ = true;
+};
 
 }  // namespace
 
-bool ExplanationPage::add(const Explanation& explanation) {
-  const bool is_first = explanations_.empty();
-  struct Numbers {
-    const LabelledMatrix* matrix;
-    std::string text;
-  };
-  std::vector<Numbers> all;
-  std::map<const LabelledMatrix*, ordered_json> places;
-  std::vector<Pending> pending;
-  for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
-    const auto& matrices = explanation.steps[i].matrices;
-    for (std::size_t j = 0; j < matrices.size(); ++j) {
-      const auto& matrix = matrices[j];
-      if (is_first || matrix.by_token || matrix.values.numel() <= kMaxListed) {
-        all.push_back({&matrix, numbers_text(matrix.values)});
-      } else {
-        places[&matrix] = nullptr;
-        pending.push_back({explanations_.size(), i, j, matrix.values});
-      }
-    }
-  }
-  // Small matrices first: among them are the scores, the weights and the token vectors.
-  std::vector<const Numbers*> order;
-  for (const auto& numbers : all) order.push_back(&numbers);
-  std::stable_sort(order.begin(), order.end(),
-                   [](const auto* a, const auto* b) { return a->text.size() < b->text.size(); });
-  const auto before = bytes_;
-  auto bytes = before;
-  std::set<std::string_view> added;
-  std::set<const LabelledMatrix*> left_out;
-  for (const auto* numbers : order) {
-    if (number_indices_.contains(numbers->text) || added.contains(numbers->text)) continue;
-    if (bytes + numbers->text.size() <= kMaxNumberBytes) {
-      added.insert(numbers->text);
-      bytes += numbers->text.size();
-    } else if (is_first) {
-      left_out.insert(numbers->matrix);
-    } else {
-      return false;
-    }
-  }
-  for (const auto& [matrix, text] : all) {
-    if (left_out.contains(matrix)) {
-      places[matrix] = nullptr;
-      left_out_.insert(matrix->name);
-    } else {
-      places[matrix] = place_of(text);
-    }
-  }
-  auto json =
-      to_json(explanation, [&](const LabelledMatrix& matrix) { return places.at(&matrix); });
-  for (auto& step : json["steps"]) {
-    for (auto& matrix : step["matrices"]) {
-      for (const char* key : {"rows", "columns"})
-        matrix[key] = index_of(matrix[key].get<std::vector<std::string>>());
-    }
-  }
-  bytes_ += bytes - before + json_text(json).size();
-  if (is_first) content_ = content_of(explanation, title_);
-  explanations_.push_back(std::move(json));
-  pending_.insert(pending_.end(), pending.begin(), pending.end());
-  return true;
+std::string explanation_page(const Explanation& explanation) {
+  return Page(explanation.title, explanation).html(1);
 }
 
-void ExplanationPage::add_pending() {
-  std::stable_sort(pending_.begin(), pending_.end(), [](const auto& a, const auto& b) {
-    return a.values.numel() < b.values.numel();
-  });
-  for (const auto& [explanation, step, index, values] : pending_) {
-    auto& matrix = explanations_[explanation]["steps"][step]["matrices"][index];
-    const auto text = numbers_text(values);
-    const bool is_new = !number_indices_.contains(text);
-    if (is_new && bytes_ + text.size() > kMaxNumberBytes) {
-      left_out_.insert(matrix["name"].get<std::string>());
-      continue;
+std::string explanation_page(ExplainedText text, const RunQuestion& question,
+                             const std::string& title) {
+  const auto num_layers = text.num_layers();
+  const auto num_heads = text.num_heads();
+  const RunExplainer explainer(std::move(text), question);
+  const auto first = explainer.explain();
+  std::vector<std::pair<int64_t, int64_t>> others;  // layer and head
+  for (int64_t layer = 1; layer <= num_layers; ++layer) {
+    for (int64_t head = 1; head <= num_heads; ++head) {
+      if (layer != first.layer || head != first.head) others.emplace_back(layer, head);
     }
-    if (is_new) bytes_ += text.size();
-    matrix["values"] = place_of(text);
   }
-  pending_.clear();
-}
-
-std::size_t ExplanationPage::place_of(const std::string& numbers) {
-  const auto [place, is_new] = number_indices_.emplace(numbers, numbers_.size());
-  if (is_new) numbers_.push_back(ordered_json::parse(numbers));
-  return place->second;
-}
-
-std::size_t ExplanationPage::index_of(const std::vector<std::string>& labels) {
-  const auto [place, is_new] = label_indices_.emplace(labels, labels_.size());
-  if (is_new) {
-    labels_.push_back(labels);
-    bytes_ += json_text(labels_.back()).size();
+  std::stable_partition(others.begin(), others.end(),
+                        [&](const auto& place) { return place.first == first.layer; });
+  Page page(title, first);
+  for (const auto& [layer, head] : others) {
+    if (page.has_room()) page.add(explainer.explain(layer, head));
   }
-  return place->second;
-}
-
-std::string ExplanationPage::html() {
-  add_pending();
-  auto notes = notes_;
-  if (!left_out_.empty()) {
-    notes.push_back(
-        fmt::format("The numbers of {} are not in all steps of this file, which has at most 10 MB.",
-                    fmt::join(left_out_, ", ")));
-  }
-  const ordered_json data{{"notes", std::move(notes)},
-                          {"explanation",
-                           {{"title", title_},
-                            {"explanations", explanations_},
-                            {"labels", labels_},
-                            {"numbers", numbers_}}}};
-  std::string content = fmt::format("<h1>{}</h1>\n", escaped_html(title_));
-  content += html_section("explanation", "Steps", content_);
-  return html_page(content, data);
+  return page.html(others.size() + 1);
 }
 
 }  // namespace attend::app

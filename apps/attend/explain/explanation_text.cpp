@@ -179,27 +179,6 @@ std::string step_text(const Explanation& explanation, std::size_t index, std::si
   return text;
 }
 
-/// Returns the origin of a matrix of the step number `step`. An operand is the last matrix up to
-/// this step that has its values.
-nlohmann::ordered_json origin_of(const LabelledMatrix& matrix, const Explanation& explanation,
-                                 std::size_t step) {
-  auto operands = nlohmann::ordered_json::array();
-  for (const auto& operand : matrix.origin.operands) {
-    auto& place = operands.emplace_back(nullptr);
-    for (std::size_t i = 0; i <= step; ++i) {
-      const auto& matrices = explanation.steps[i].matrices;
-      for (std::size_t j = 0; j < matrices.size(); ++j) {
-        if (matrices[j].values.is_same(operand)) place = std::vector<std::size_t>{i, j};
-      }
-    }
-  }
-  nlohmann::ordered_json json{{"operation", matrix.origin.operation},
-                              {"operands", std::move(operands)}};
-  if (matrix.origin.number) json["number"] = *matrix.origin.number;
-  if (!matrix.origin.name.empty()) json["name"] = matrix.origin.name;
-  return json;
-}
-
 }  // namespace
 
 std::string step_text(const Explanation& explanation, std::size_t index, TextSize size,
@@ -220,56 +199,6 @@ std::string step_text(const Explanation& explanation, std::size_t index, TextSiz
     else
       return text;
   }
-}
-
-nlohmann::ordered_json json_rows(const torch::Tensor& matrix) {
-  const auto values = matrix.to(torch::kCPU, torch::kDouble).contiguous();
-  auto rows = nlohmann::ordered_json::array();
-  for (int64_t i = 0; i < values.size(0); ++i) {
-    const auto* begin = values.const_data_ptr<double>() + i * values.size(1);
-    std::vector<double> row(begin, begin + values.size(1));
-    if (matrix.scalar_type() == torch::kFloat) {
-      for (auto& number : row) number = std::stod(fmt::format("{}", static_cast<float>(number)));
-    }
-    rows.push_back(row);
-  }
-  return rows;
-}
-
-nlohmann::ordered_json to_json(
-    const Explanation& explanation,
-    const std::function<nlohmann::ordered_json(const LabelledMatrix&)>& numbers) {
-  auto steps = nlohmann::ordered_json::array();
-  for (std::size_t i = 0; i < explanation.steps.size(); ++i) {
-    const auto& step = explanation.steps[i];
-    auto matrices = nlohmann::ordered_json::array();
-    for (const auto& matrix : step.matrices) {
-      nlohmann::ordered_json json{{"name", matrix.name},
-                                  {"rows", matrix.rows},
-                                  {"columns", matrix.columns},
-                                  {"values", numbers(matrix)},
-                                  {"by_token", matrix.by_token},
-                                  {"between_tokens", matrix.between_tokens},
-                                  {"comparison", matrix.comparison}};
-      if (!matrix.origin.operation.empty()) json["origin"] = origin_of(matrix, explanation, i);
-      matrices.push_back(std::move(json));
-    }
-    steps.push_back({{"title", step.title},
-                     {"formula", step.formula},
-                     {"description", step.description},
-                     {"matrices", std::move(matrices)},
-                     {"calculation", step.calculation},
-                     {"conclusion", step.conclusion}});
-  }
-  nlohmann::ordered_json json{{"title", explanation.title},
-                              {"token", explanation.token},
-                              {"decimals", explanation.decimals}};
-  if (explanation.layer > 0) {
-    json["layer"] = explanation.layer;
-    json["head"] = explanation.head;
-  }
-  json["steps"] = std::move(steps);
-  return json;
 }
 
 }  // namespace attend::app

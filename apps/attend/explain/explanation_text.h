@@ -2,10 +2,7 @@
 
 #include "explain/explanation.h"
 
-#include <nlohmann/json.hpp>
-
 #include <cstddef>
-#include <functional>
 #include <string>
 
 namespace attend::app {
@@ -27,16 +24,5 @@ struct TextSize {
 /// by side, and large ones are shortened further.
 std::string step_text(const Explanation& explanation, std::size_t index, TextSize size,
                       const ExplanationColors& colors);
-
-/// Returns the rows of a matrix as a JSON array. The numbers of a float tensor have as many digits
-/// as a float needs.
-nlohmann::ordered_json json_rows(const torch::Tensor& matrix);
-
-/// Returns all steps as a JSON object, as apps/page/README.md describes it. `numbers` returns the
-/// numbers of a matrix.
-nlohmann::ordered_json to_json(
-    const Explanation& explanation,
-    const std::function<nlohmann::ordered_json(const LabelledMatrix&)>& numbers =
-        [](const LabelledMatrix& matrix) { return json_rows(matrix.values); });
 
 }  // namespace attend::app

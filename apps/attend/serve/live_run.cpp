@@ -3,7 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/train/run_directory.h"
 #include "explain/explain_run.h"
-#include "explain/explanation_text.h"
+#include "explain/explanation_json.h"
 #include "io/parse_json.h"
 #include "report/attention_data.h"
 #include "run_overview.h"
@@ -26,6 +26,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 constexpr std::size_t kMaxExplainedTokens = 256;
+constexpr std::size_t kMaxExplanationBytes = 10'000'000;
 constexpr std::uintmax_t kMaxNewMetrics = 1 << 20;  // bytes that are sent at once
 
 /// Files and folders that change when the data of a report does, except metrics.jsonl.
@@ -64,13 +65,12 @@ SampleTokens tokens_of(const ExplainedText& text) {
 
 /// Returns the tokens or classes of the last step of an explanation, whose first matrix is the
 /// prediction. Its last column contains the probabilities.
-ordered_json prediction_of(const ordered_json& explanation) {
-  const auto& table = explanation.at("steps").back().at("matrices").front();
+ordered_json prediction_of(const Explanation& explanation) {
+  const auto& table = explanation.steps.back().matrices.front();
+  const auto values = json_rows(table.values);
   auto prediction = ordered_json::array();
-  for (std::size_t i = 0; i < table.at("rows").size(); ++i) {
-    prediction.push_back(
-        {{"name", table.at("rows")[i]}, {"probability", table.at("values")[i].back()}});
-  }
+  for (std::size_t i = 0; i < table.rows.size(); ++i)
+    prediction.push_back({{"name", table.rows[i]}, {"probability", values[i].back()}});
   return prediction;
 }
 
@@ -124,23 +124,36 @@ std::shared_ptr<const ServedReport> LiveRun::report() {
   return report_;
 }
 
+train::Run& LiveRun::loaded_run() {
+  const auto files = version().files;  // first: what changes later is loaded the next time
+  if (!run_ || run_files_ != files) {
+    run_.reset();
+    const auto directory = train::RunDirectory::open(directory_);
+    run_.emplace(directory.load(directory.available_weights().value_or(train::Weights::best)));
+    run_files_ = files;
+  }
+  return *run_;
+}
+
 std::string LiveRun::explain(const std::string& request) {
   const auto text = text_of(request);
   const torch::NoGradGuard no_grad;
   const std::lock_guard lock(mutex_);
-  const auto directory = train::RunDirectory::open(directory_);
-  auto run = directory.load(directory.available_weights().value_or(train::Weights::best));
+  auto& run = loaded_run();
   check_length(run, text);
   const ExplainedText explained(run, text, std::nullopt);
-  auto explanation = to_json(RunExplainer(explained, {}).explain());
+  const auto explanation = RunExplainer(explained, {}).explain();
+  PackedExplanations packed(kMaxExplanationBytes);
+  packed.add(explanation);
   std::vector<std::string> notes;
   auto attention = ordered_json::array();
   for (const auto& matrices : attention_of(run, {tokens_of(explained)}, notes))
     attention.push_back(to_json(matrices));
-  auto prediction = prediction_of(explanation);
-  return json_text({{"explanation", std::move(explanation)},
+  auto steps = packed.json();
+  if (const auto note = packed.note(); !note.empty()) notes.push_back(note);
+  return json_text({{"explanation", std::move(steps)},
                     {"attention", std::move(attention)},
-                    {"prediction", std::move(prediction)},
+                    {"prediction", prediction_of(explanation)},
                     {"notes", notes}});
 }
 

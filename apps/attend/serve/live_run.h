@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/train/run_directory.h"
 #include "report/write_report.h"
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 
 namespace attend::app {
@@ -38,20 +40,26 @@ class LiveRun {
   /// when a file has changed.
   std::shared_ptr<const ServedReport> report();
   /// Explains how the model processes a text, with the newest weights of the run. `request` is a
-  /// JSON object with the key `text`. Returns a JSON object: the result of `attend explain --json`,
-  /// the attention weights of all layers and heads as in a report, and the tokens or classes with
-  /// the highest probabilities. Throws InputError if the request has another form, or a text that
-  /// `ExplainedText` refuses or that has more than 256 tokens.
+  /// JSON object with the key `text`. Returns a JSON object: the steps as in a page of
+  /// `attend explain`, with at most 10 MB, the attention weights of all layers and heads as in a
+  /// report, and the tokens or classes with the highest probabilities. Throws InputError if the
+  /// request has another form, or a text that `ExplainedText` refuses or that has more than 256
+  /// tokens.
   std::string explain(const std::string& request);
 
   std::filesystem::path metrics() const;  ///< path of metrics.jsonl
 
  private:
+  /// Returns the run with its newest weights, which are loaded if they have changed.
+  train::Run& loaded_run();
+
   std::filesystem::path directory_;
   std::mutex mutex_;    // guards the members below, and the memory and time of computations
   RunVersion version_;  // of `report_` or `damage_`
   std::shared_ptr<const ServedReport> report_;
   std::exception_ptr damage_;  // null if `report_` was made
+  std::optional<train::Run> run_;
+  std::string run_files_;  // `RunVersion::files` of `run_`
 };
 
 /// Finds out what changes in a run, for a page that shows it.

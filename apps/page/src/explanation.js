@@ -21,7 +21,7 @@ export function explanation(data, state = {}) {
 export function explanations(data) {
   const { explanation: file } = data;
   if (!file) return null;
-  const all = file.explanations.map((each) => unpacked(each, file));
+  const all = unpacked(file);
   const place = el("div", {});
   let shown;
   const show = (index) => {
@@ -65,19 +65,21 @@ export function explanations(data) {
   );
 }
 
-/** Returns an explanation whose matrices have their own labels and numbers instead of indices. */
-function unpacked(data, { labels, numbers }) {
-  const unpack = (value, table) => (typeof value === "number" ? table[value] : value);
-  const steps = data.steps.map((step) => ({
-    ...step,
-    matrices: step.matrices.map((matrix) => ({
-      ...matrix,
-      rows: unpack(matrix.rows, labels),
-      columns: unpack(matrix.columns, labels),
-      values: unpack(matrix.values, numbers),
+/** Returns the explanations of the key `explanation`: matrices have their own labels and numbers
+ *  instead of indices. */
+export function unpacked({ explanations, labels, numbers }) {
+  return explanations.map((data) => ({
+    ...data,
+    steps: data.steps.map((step) => ({
+      ...step,
+      matrices: step.matrices.map((matrix) => ({
+        ...matrix,
+        rows: labels[matrix.rows],
+        columns: labels[matrix.columns],
+        values: matrix.values === null ? null : numbers[matrix.values],
+      })),
     })),
   }));
-  return { ...data, steps };
 }
 
 class ExplanationView {

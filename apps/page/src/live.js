@@ -2,7 +2,7 @@
 
 import { attentionView } from "./attention.js";
 import { bar, el, labelled } from "./dom.js";
-import { explanation } from "./explanation.js";
+import { explanation, unpacked } from "./explanation.js";
 import { percent, visible } from "./format.js";
 import { addMetrics } from "./series.js";
 
@@ -69,7 +69,8 @@ export function sentence() {
   const result = el("div", { "aria-live": "polite" });
   let state;
   const show = (answer) => {
-    const steps = explanation(answer.explanation, state);
+    const [first] = unpacked(answer.explanation);
+    const steps = explanation(first, state);
     state = steps.state;
     result.replaceChildren(
       ...answer.notes.map((note) => el("p", { class: "note" }, note)),
