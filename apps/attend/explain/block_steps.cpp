@@ -20,29 +20,8 @@ std::string first_number(const std::string& name, const TokenSteps& steps) {
   return fmt::format("{0}[{1}, {0}1]", name, steps.token());
 }
 
-/// Returns how the first number of x W + b is computed for the token that is followed.
-std::string projection_text(const torch::Tensor& x, const torch::nn::Linear& linear,
-                            const TokenSteps& steps) {
-  return steps.products(x[steps.row()], linear->weight[0]) +
-         (linear->bias.defined() ? " + " + steps.text(linear->bias[0].item<double>()) : "");
-}
-
-/// Returns the matrices of a linear layer with input `x` (T, N) and output `result` (T, M). The
-/// numbers `from` and `to` name its rows and columns, `suffix` its weight W_SUFFIX and bias.
-std::vector<LabelledMatrix> linear_matrices(const torch::Tensor& x, const torch::nn::Linear& linear,
-                                            const std::string& suffix, const std::string& from,
-                                            const std::string& to, const torch::Tensor& result,
-                                            const TokenSteps& steps) {
-  const auto weight = linear->weight.t();
-  std::vector<LabelledMatrix> matrices{
-      {"W_" + suffix, weight, numbered(from, weight.size(0)), numbered(to, weight.size(1))}};
-  Origin origin{"linear", {x, weight}};
-  if (linear->bias.defined()) {
-    matrices.push_back(row_matrix("b_" + suffix, linear->bias, to));
-    origin.operands.push_back(matrices.back().values);
-  }
-  matrices.push_back(steps.by_token(to, result, std::move(origin)));
-  return matrices;
+Projection projection_of(const torch::nn::Linear& linear) {
+  return {linear->weight.t(), linear->bias};
 }
 
 /// Appends the steps of a feed-forward layer.
@@ -58,9 +37,11 @@ TokenMatrix add_layer_steps(FeedForwardImpl& layers, const TokenMatrix& x, const
       {.title = "Hidden layer",
        .formula = fmt::format("U = {} W_1{}", x.symbol, layers.up->bias.defined() ? " + b_1" : ""),
        .description = "A learned matrix. Each token is processed by itself.",
-       .matrices = linear_matrices(x.values, layers.up, "1", x.symbol, "U", up, steps),
+       .matrices = linear_matrices(x.values, projection_of(layers.up), "1", x.symbol,
+                                   steps.by_token("U", up)),
        .calculation = fmt::format("{} = {} = {}", first_number("U", steps),
-                                  projection_text(x.values, layers.up, steps), steps.first(up))},
+                                  steps.linear(x.values[steps.row()], projection_of(layers.up)),
+                                  steps.first(up))},
       title);
   const auto width = hidden.size(1);
   const auto function = fmt::format("{}({})", name, steps.first(up));
@@ -79,15 +60,17 @@ TokenMatrix add_layer_steps(FeedForwardImpl& layers, const TokenMatrix& x, const
                        gated ? " * " + steps.text(up[steps.row()][width].item<double>()) : "",
                        steps.first(hidden))},
       title);
-  steps.add({.title = "Output",
-             .formula = layers.down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
-             .description = "Another learned matrix turns the hidden numbers into a vector of the "
-                            "width of the model.",
-             .matrices = linear_matrices(hidden, layers.down, "2", "H", "F", output, steps),
-             .calculation =
-                 fmt::format("{} = {} = {}", first_number("F", steps),
-                             projection_text(hidden, layers.down, steps), steps.first(output))},
-            title);
+  steps.add(
+      {.title = "Output",
+       .formula = layers.down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
+       .description = "Another learned matrix turns the hidden numbers into a vector of the "
+                      "width of the model.",
+       .matrices = linear_matrices(hidden, projection_of(layers.down), "2", "H",
+                                   steps.by_token("F", output)),
+       .calculation = fmt::format("{} = {} = {}", first_number("F", steps),
+                                  steps.linear(hidden[steps.row()], projection_of(layers.down)),
+                                  steps.first(output))},
+      title);
   return {"F", output};
 }
 
@@ -102,10 +85,11 @@ TokenMatrix add_expert_steps(MixtureOfExpertsImpl& layers, const TokenMatrix& x,
        .formula = fmt::format("L = {} W_R", x.symbol),
        .description = "A learned matrix gives each token a score for each expert, which is a "
                       "feed-forward layer.",
-       .matrices = linear_matrices(x.values, layers.router, "R", x.symbol, "L", logits, steps),
-       .calculation =
-           fmt::format("{} = {} = {}", first_number("L", steps),
-                       projection_text(x.values, layers.router, steps), steps.first(logits))},
+       .matrices = linear_matrices(x.values, projection_of(layers.router), "R", x.symbol,
+                                   steps.by_token("L", logits)),
+       .calculation = fmt::format("{} = {} = {}", first_number("L", steps),
+                                  steps.linear(x.values[steps.row()], projection_of(layers.router)),
+                                  steps.first(logits))},
       title);
   const auto chosen = std::get<1>(logits.topk(options.num_experts_per_tok(), -1));
   const auto routed = torch::zeros_like(logits, torch::kBool).scatter(-1, chosen, true);  // (T, N)
@@ -162,14 +146,14 @@ class BlockSteps {
       : modules_(block.named_children()), steps_(steps) {}
 
   /// Returns the term that the branch adds to `x`.
-  TokenMatrix term(const BranchExample& branch, bool norm_before, const TokenMatrix& x) {
+  TokenMatrix term(const ResidualBranch& branch, bool norm_before, const TokenMatrix& x) {
     auto y = branch.function(norm_before ? norm(branch, "", x) : x);
     if (modules_.contains("norm" + branch.name + "_out")) y = norm(branch, "_out", y);
     if (auto* module = modules_.find("scale" + branch.name)) y = scale(branch, **module, y);
     return y;
   }
 
-  TokenMatrix norm(const BranchExample& branch, const std::string& suffix, const TokenMatrix& x) {
+  TokenMatrix norm(const ResidualBranch& branch, const std::string& suffix, const TokenMatrix& x) {
     return add_norm_step(*modules_["norm" + branch.name + suffix], x, suffix.empty() ? "N" : "N'",
                          branch.title, steps_);
   }
@@ -203,7 +187,7 @@ class BlockSteps {
   }
 
  private:
-  TokenMatrix scale(const BranchExample& branch, torch::nn::Module& module, const TokenMatrix& x) {
+  TokenMatrix scale(const ResidualBranch& branch, torch::nn::Module& module, const TokenMatrix& x) {
     auto* constant = module.as<ConstantScale>();
     const auto y = constant != nullptr                  ? constant->forward(x.values)
                    : module.as<LayerScale>() != nullptr ? module.as<LayerScale>()->forward(x.values)
@@ -232,7 +216,7 @@ class BlockSteps {
 }  // namespace
 
 TokenMatrix add_block_steps(const torch::nn::Module& block, NormOrder order,
-                            const std::vector<BranchExample>& branches, TokenMatrix x,
+                            const std::vector<ResidualBranch>& branches, TokenMatrix x,
                             TokenSteps& steps) {
   BlockSteps adder(block, steps);
   const bool parallel = order == NormOrder::parallel;
@@ -271,9 +255,11 @@ TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads,
   steps.add({.title = "Output projection",
              .formula = out->bias.defined() ? "O = Y W_O + b_O" : "O = Y W_O",
              .description = "A learned matrix mixes the heads.",
-             .matrices = linear_matrices(joined, out, "O", "Y", "O", output, steps),
+             .matrices =
+                 linear_matrices(joined, projection_of(out), "O", "Y", steps.by_token("O", output)),
              .calculation = fmt::format("{} = {} = {}", first_number("O", steps),
-                                        projection_text(joined, out, steps), steps.first(output))},
+                                        steps.linear(joined[steps.row()], projection_of(out)),
+                                        steps.first(output))},
             title);
   return {"O", output};
 }

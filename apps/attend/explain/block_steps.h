@@ -19,7 +19,7 @@ struct TokenMatrix {
 };
 
 /// A residual branch of a block: x + f(x), with norms.
-struct BranchExample {
+struct ResidualBranch {
   std::string title;  ///< beginning of the titles of its steps
   std::string name;   ///< suffix of the names of its modules in the block: "1", "_cross" or "2"
   std::string sum;    ///< symbol of x + f(x)
@@ -29,7 +29,7 @@ struct BranchExample {
 /// Appends the steps of a TransformerBlock or DecoderBlock: the norms, scales and sums of its
 /// branches, and the steps of their functions. Returns the output of the block.
 TokenMatrix add_block_steps(const torch::nn::Module& block, NormOrder order,
-                            const std::vector<BranchExample>& branches, TokenMatrix x,
+                            const std::vector<ResidualBranch>& branches, TokenMatrix x,
                             TokenSteps& steps);
 
 /// Appends the steps of joined heads and output projection. `heads`: H outputs (T, D).

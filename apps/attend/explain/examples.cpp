@@ -2,6 +2,7 @@
 #include "explain/examples.h"
 
 #include "attend/nn/transformer_block.h"
+#include "explain/attention_steps.h"
 #include "explain/block_steps.h"
 
 #include <fmt/format.h>
@@ -94,7 +95,7 @@ Explanation explain_embedding(const std::string& token) {
       const torch::nn::Linear linear(width, head);
       return Projection{linear->weight.t(), linear->bias};
     };
-    AttentionExample example{.tokens = tokens, .inputs = embedding->weight.slice(0, 0, kLength)};
+    AttentionInputs example{.tokens = tokens, .inputs = embedding->weight.slice(0, 0, kLength)};
     example.query = projection();
     example.key = projection();
     example.value = projection();
@@ -159,7 +160,7 @@ Explanation explain_bank(const std::string& token) {
     std::string before;  // output of the token in the sentence before, if it contains the token
     for (const auto& [name, tokens, vectors] : sentences) {
       const auto found = std::find(tokens.begin(), tokens.end(), wanted);
-      AttentionExample example{.tokens = tokens, .inputs = vectors};
+      AttentionInputs example{.tokens = tokens, .inputs = vectors};
       example.query = query;
       example.key = key;
       example.value = value;
@@ -235,7 +236,7 @@ Explanation explain_blocks(const std::string& token) {
         return Projection{weights[i].slice(1, begin, begin + kHeadWidth),
                           biases[i].slice(0, begin, begin + kHeadWidth)};
       };
-      AttentionExample example{.tokens = tokens, .inputs = inputs.values};
+      AttentionInputs example{.tokens = tokens, .inputs = inputs.values};
       example.query = projection(0);
       example.key = projection(1);
       example.value = projection(2);

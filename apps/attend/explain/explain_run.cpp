@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/ops/attention_recorder.h"
+#include "explain/attention_steps.h"
 #include "explain/block_steps.h"
 #include "explain/head_steps.h"
 #include "explain/what_if.h"
@@ -181,7 +182,7 @@ class HeadExplainer {
       auto& layers = decoder != nullptr ? decoder->feed_forward : encoder->feed_forward;
       return add_feed_forward_steps(layers, x, "feed-forward", steps_);
     };
-    std::vector<BranchExample> branches{{"attention", "1", "R", attend}};
+    std::vector<ResidualBranch> branches{{"attention", "1", "R", attend}};
     if (decoder != nullptr) branches.push_back({"cross-attention", "_cross", "C", attend_memory});
     branches.push_back({"feed-forward", "2", "B", feed});
     const auto order = decoder != nullptr ? decoder->options.residual().norm_order()
@@ -236,7 +237,7 @@ class HeadExplainer {
   }
 
   /// Appends the steps of the queries, keys and values of the explained head.
-  HeadVectors add_head_vectors(const AttentionExample& example, const MultiheadAttention& attention,
+  HeadVectors add_head_vectors(const AttentionInputs& example, const MultiheadAttention& attention,
                                const AttentionContext& context, const ForwardState& state) {
     const auto kv_head = head_ / (context.query.size(0) / context.key.size(0));
     const auto* first_values = state.first_values;
@@ -255,9 +256,9 @@ class HeadExplainer {
   }
 
   /// `weights`: (T, S), of the explained head.
-  AttentionExample head_example(const AttentionContext& context,
-                                const torch::Tensor& weights) const {
-    AttentionExample example{.tokens = steps_.tokens()};
+  AttentionInputs head_example(const AttentionContext& context,
+                               const torch::Tensor& weights) const {
+    AttentionInputs example{.tokens = steps_.tokens()};
     const auto head_width = context.query.size(-1);
     const double scale =
         context.options.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_width)));
@@ -357,8 +358,7 @@ class HeadExplainer {
     auto table = top(probabilities, {logits, probabilities}, {"logit", "probability"});
     const auto [weight, bias] = output_layer();
     const auto order = std::get<1>(probabilities.topk(table.values.size(0)));
-    const double largest = logits.max().item<double>();
-    const double shift = std::abs(largest) > kLargeLogit ? largest : 0.0;
+    const double shift = softmax_shift(logits);
     table.origin = {.operation = "prediction",
                     .number = (logits.to(torch::kDouble) - shift).exp().sum().item<double>()};
     std::vector<LabelledMatrix> matrices;

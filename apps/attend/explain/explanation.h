@@ -42,10 +42,6 @@ struct ExplanationStep {
   std::string conclusion = {};   ///< may be empty
 };
 
-/// Scores of this size are reduced by the largest one before exp, whose result would have too many
-/// digits.
-inline constexpr double kLargeLogit = 20.0;
-
 /// A computation in steps. One token is followed through all steps.
 struct Explanation {
   std::string title;
@@ -54,6 +50,12 @@ struct Explanation {
   std::vector<ExplanationStep> steps = {};
   int64_t layer = 0;  ///< of a run, from 1; 0 = an example
   int64_t head = 0;   ///< of a run, from 1; 0 = an example
+};
+
+/// A projection of token vectors: x W + b.
+struct Projection {
+  torch::Tensor weight;     ///< (E, D)
+  torch::Tensor bias = {};  ///< (D), or undefined
 };
 
 /// Appends steps to an explanation whose matrices have one row for each token.
@@ -83,6 +85,8 @@ class TokenSteps {
   /// Returns the sum of products in which `a` and `b` (N) are multiplied element by element. Long
   /// sums are shortened.
   std::string products(const torch::Tensor& a, const torch::Tensor& b) const;
+  /// Returns how the first number of x W + b is computed for a vector x (E).
+  std::string linear(const torch::Tensor& x, const Projection& projection) const;
   /// Returns how the number `index` of the softmax of `logits` (N) is computed.
   std::string softmax(const torch::Tensor& logits, int64_t index) const;
 
@@ -92,43 +96,15 @@ class TokenSteps {
   Explanation& explanation_;
 };
 
-/// A projection of token vectors: x W + b.
-struct Projection {
-  torch::Tensor weight;     ///< (E, D)
-  torch::Tensor bias = {};  ///< (D), or undefined
-};
+/// Returns the matrices of `result` = x W + b: W_SUFFIX, b_SUFFIX if there is a bias, and the
+/// result with its origin. `from`: prefix of the names of the rows of W.
+std::vector<LabelledMatrix> linear_matrices(const torch::Tensor& x, const Projection& projection,
+                                            const std::string& suffix, const std::string& from,
+                                            LabelledMatrix result);
 
-/// Queries, keys and values of a head.
-struct HeadVectors {
-  torch::Tensor queries;  ///< Q (T, D)
-  torch::Tensor keys;     ///< K (S, D)
-  torch::Tensor values;   ///< V (S, D)
-};
-
-/// An attention to explain.
-struct AttentionExample {
-  std::vector<std::string> tokens;       ///< T different labels, of the queries
-  torch::Tensor inputs = {};             ///< X (T, E); undefined if Q, K and V are given
-  std::string input = "X";               ///< symbol of `inputs`
-  torch::Tensor memory = {};             ///< M (S, E), the input of K and V in cross-attention;
-                                         ///< undefined in self-attention, where it is `inputs`
-  std::optional<Projection> query = {};  ///< Q = X; or X W_Q + b_Q if set
-  std::optional<Projection> key = {};    ///< K, likewise
-  std::optional<Projection> value = {};  ///< V, likewise
-  torch::Tensor queries = {};            ///< Q (T, D), if there are no inputs
-  torch::Tensor keys = {};               ///< K (T, D), if there are no inputs
-  torch::Tensor values = {};             ///< V (T, D), if there are no inputs
-  std::optional<double> divisor = {};    ///< the scores are divided by this number; not if unset
-  std::string divisor_text = {};         ///< such as "sqrt(2)"
-  torch::Tensor bias = {};               ///< (T, T), added to the scores after the scaling
-  double soft_cap = 0.0;                 ///< as in `ScoreOptions`; 0 = none
-  torch::Tensor allowed = {};            ///< bool (T, T): true = may attend; undefined = all true
-  torch::Tensor weights = {};            ///< A (T, T), if the head has an attention sink; otherwise
-                                         ///< the softmax of the scores
-  std::string prefix = {};               ///< beginning of the titles of the steps
-  std::vector<std::string> sources = {};  ///< S labels of the keys in cross-attention, where T keys
-                                          ///< become S; empty in self-attention
-};
+/// Returns the number that is subtracted from logits (N) before exp, which would otherwise have too
+/// many digits: the largest one if it is large, otherwise 0.
+double softmax_shift(const torch::Tensor& logits);
 
 /// Returns the matrix (1, N) of a vector (N), such as a bias. Its row has the first letter of the
 /// name.
@@ -147,20 +123,5 @@ std::optional<int64_t> number_in(const std::string& text);
 /// Returns the index of a token, which is given by its label or by its number, counted from 1.
 /// Throws InputError with the name of `flag` if there is no such token.
 int64_t row_of(const char* flag, const std::vector<std::string>& labels, const std::string& token);
-
-/// Appends the steps of the projections. The worked numbers are those of the token number `row` or,
-/// of a memory, of its first token.
-HeadVectors add_projection_steps(const AttentionExample& example, int64_t row,
-                                 Explanation& explanation);
-
-/// Appends the steps that follow the projections: scores, scaling, soft cap, bias, mask, softmax
-/// and weighted sum. The worked numbers are those of the token number `row`. Returns the output (T,
-/// D).
-torch::Tensor add_score_steps(const AttentionExample& example, const HeadVectors& vectors,
-                              int64_t row, Explanation& explanation);
-
-/// Appends the steps of an attention: inputs, projections and scores. Returns the output (T, D).
-torch::Tensor add_attention_steps(const AttentionExample& example, int64_t row,
-                                  Explanation& explanation);
 
 }  // namespace attend::app

@@ -103,7 +103,7 @@ std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explana
 }
 
 /// Lines of text, with and without colors. Those without have the width that a terminal shows.
-struct Block {
+struct TextBox {
   std::vector<std::string> colored;
   std::vector<std::string> plain;
 
@@ -113,8 +113,8 @@ struct Block {
     return width;
   }
 
-  /// Adds another block on the right side, after `gap` columns.
-  void append(const Block& right, std::size_t gap) {
+  /// Adds another box on the right side, after `gap` columns.
+  void append(const TextBox& right, std::size_t gap) {
     const auto begin = width() + gap;
     const auto height = std::max(plain.size(), right.plain.size());
     colored.resize(height);
@@ -145,14 +145,14 @@ std::string matrices_text(const std::vector<LabelledMatrix>& matrices,
                           const Explanation& explanation, std::size_t width, const Layout& layout,
                           const ExplanationColors& colors) {
   constexpr std::size_t kGap = 4;
-  std::vector<Block> rows;
+  std::vector<TextBox> rows;
   for (const auto& matrix : matrices) {
-    Block block{lines_of(matrix_text(matrix, explanation, width, layout.max_rows, colors)),
+    TextBox box{lines_of(matrix_text(matrix, explanation, width, layout.max_rows, colors)),
                 lines_of(matrix_text(matrix, explanation, width, layout.max_rows, {}))};
-    if (layout.side_by_side && !rows.empty() && rows.back().width() + kGap + block.width() <= width)
-      rows.back().append(block, kGap);
+    if (layout.side_by_side && !rows.empty() && rows.back().width() + kGap + box.width() <= width)
+      rows.back().append(box, kGap);
     else
-      rows.push_back(std::move(block));
+      rows.push_back(std::move(box));
   }
   std::string text;
   for (const auto& row : rows) {

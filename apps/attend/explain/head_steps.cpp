@@ -16,7 +16,7 @@ namespace {
 class HookSteps {
  public:
   /// `vectors`: as the projections return them.
-  HookSteps(const AttentionExample& example, HeadVectors vectors, int64_t row,
+  HookSteps(const AttentionInputs& example, HeadVectors vectors, int64_t row,
             Explanation& explanation)
       : example_(example),
         vectors_(std::move(vectors)),
@@ -142,7 +142,7 @@ class HookSteps {
     return result;
   }
 
-  const AttentionExample& example_;
+  const AttentionInputs& example_;
   HeadVectors vectors_;
   Explanation& explanation_;
   TokenSteps query_steps_;
@@ -151,7 +151,7 @@ class HookSteps {
 
 }  // namespace
 
-void set_projections(const MultiheadAttention& attention, int64_t head, AttentionExample& example) {
+void set_projections(const MultiheadAttention& attention, int64_t head, AttentionInputs& example) {
   const auto& options = attention->options;
   const auto num_heads = options.num_heads();
   const auto num_kv_heads = options.num_kv_heads().value_or(num_heads);
@@ -170,7 +170,7 @@ void set_projections(const MultiheadAttention& attention, int64_t head, Attentio
   example.value = projection(num_heads + num_kv_heads + kv_head);
 }
 
-HeadVectors add_hook_steps(const AttentionExample& example, const MultiheadAttention& attention,
+HeadVectors add_hook_steps(const AttentionInputs& example, const MultiheadAttention& attention,
                            const HookInputs& inputs, HeadVectors vectors, int64_t row,
                            Explanation& explanation) {
   HookSteps steps(example, std::move(vectors), row, explanation);

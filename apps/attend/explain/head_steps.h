@@ -2,14 +2,14 @@
 
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/output_gate.h"
+#include "explain/attention_steps.h"
 #include "explain/block_steps.h"
-#include "explain/explanation.h"
 
 namespace attend::app {
 
 /// Sets the projections of the head number `head`, from 0, of `attention`, whose projections are
 /// one Linear (`qkv`).
-void set_projections(const MultiheadAttention& attention, int64_t head, AttentionExample& example);
+void set_projections(const MultiheadAttention& attention, int64_t head, AttentionInputs& example);
 
 /// What the hooks of an attention need besides queries, keys and values.
 struct HookInputs {
@@ -21,7 +21,7 @@ struct HookInputs {
 /// Appends the steps of the hooks of `attention` that change queries, keys and values: norms,
 /// rotations by the position, the values of the first layer and smeared keys. `vectors` are those
 /// of the projections. Returns the changed ones.
-HeadVectors add_hook_steps(const AttentionExample& example, const MultiheadAttention& attention,
+HeadVectors add_hook_steps(const AttentionInputs& example, const MultiheadAttention& attention,
                            const HookInputs& inputs, HeadVectors vectors, int64_t row,
                            Explanation& explanation);
 
