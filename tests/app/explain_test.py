@@ -381,7 +381,7 @@ class Origins(RunTest):
                         vector = x[-1]
                         logit = sum(a * each[i] for a, each in zip(vector, w)) + sum(each[0][i] for each in b)
                         self.assertAlmostEqual(row[0], logit, 4)
-                        self.assertAlmostEqual(row[1], math.exp(row[0]) / origin["number"], 4)
+                        self.assertAlmostEqual(row[1], math.exp(row[0] - origin["shift"]) / origin["number"], 4)
                     else:
                         expected = self.computed(operation, operands, origin, i, j, explanation)
                         self.assertAlmostEqual(found, expected, 4, (operation, matrix["name"]))

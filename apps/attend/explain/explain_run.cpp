@@ -360,7 +360,8 @@ class HeadExplainer {
     const auto order = std::get<1>(probabilities.topk(table.values.size(0)));
     const double shift = softmax_shift(logits);
     table.origin = {.operation = "prediction",
-                    .number = (logits.to(torch::kDouble) - shift).exp().sum().item<double>()};
+                    .number = (logits.to(torch::kDouble) - shift).exp().sum().item<double>(),
+                    .shift = shift};
     std::vector<LabelledMatrix> matrices;
     // Not if the logits are scaled or capped, or are those of a model with a pooler.
     const auto vector = vectors[vectors.size(0) == 1 ? 0 : steps_.row()];

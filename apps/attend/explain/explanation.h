@@ -15,6 +15,7 @@ struct Origin {
   std::string operation = {};                ///< empty: the numbers are given
   std::vector<torch::Tensor> operands = {};  ///< `values` of other matrices, the same tensors
   std::optional<double> number = {};         ///< of the operation, such as a divisor
+  std::optional<double> shift = {};          ///< subtracted from logits before exp
   std::string name = {};                     ///< of an activation
 };
 

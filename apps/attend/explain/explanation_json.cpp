@@ -34,6 +34,7 @@ ordered_json origin_of(const LabelledMatrix& matrix, const Explanation& explanat
   }
   ordered_json json{{"operation", matrix.origin.operation}, {"operands", std::move(operands)}};
   if (matrix.origin.number) json["number"] = *matrix.origin.number;
+  if (matrix.origin.shift) json["shift"] = *matrix.origin.shift;
   if (!matrix.origin.name.empty()) json["name"] = matrix.origin.name;
   return json;
 }

@@ -50,18 +50,13 @@ const product = (a, b) => ({
 });
 const single = (a) => ({ value: a.matrix.at(a.row, a.column), parts: [a] });
 
-/** Returns the terms exp(s) of scores, and how many decimals they show. Scores that are too large
- *  are reduced by the largest one. */
-function powers(cells, decimals) {
-  const scores = cells.map(({ matrix, row, column }) => matrix.at(row, column));
-  const largest = Math.max(...scores);
-  const shift = Math.abs(largest) > LARGE ? largest : 0;
+/** Returns the terms exp(s - shift) of scores s. */
+function powers(cells, shift, decimals) {
   const minus = shift === 0 ? "" : ` - ${signed(decimal(shift, decimals))}`;
-  const terms = cells.map((each, i) => ({
-    value: Math.exp(scores[i] - shift),
+  return cells.map((each) => ({
+    value: Math.exp(each.matrix.at(each.row, each.column) - shift),
     parts: ["exp(", each, `${minus})`],
   }));
-  return { terms, shift };
 }
 
 /** Row `row` of x times column `column` of w, plus b if there is one. `labels` name the row of x. */
@@ -155,8 +150,11 @@ const OPERATIONS = {
   },
 
   softmax({ operands: [s], result, row, column, options }) {
-    const { terms, shift } = powers(
+    const largest = Math.max(...s.row(row));
+    const shift = Math.abs(largest) > LARGE ? largest : 0;
+    const terms = powers(
       s.columns.map((_, k) => cell(s, row, k)),
+      shift,
       options.decimals,
     );
     const weights = result.row(row);
@@ -258,8 +256,8 @@ const OPERATIONS = {
   },
 
   /** `result` has a row for each token or class, with logit and probability. `number` is the sum of
-   *  exp(logit) of all of them, of which the matrix contains the largest. */
-  prediction({ operands: [x, w, b], number, result, row, column, options }) {
+   *  exp(logit - shift) of all of them, of which the matrix contains the largest. */
+  prediction({ operands: [x, w, b], number, shift, result, row, column, options }) {
     const { decimals, token } = options;
     if (column === 0 && w) {
       const from = Math.max(0, x.rows.indexOf(token));
@@ -267,11 +265,7 @@ const OPERATIONS = {
       return linear([x, w, b], from, row, labels, options);
     }
     if (column === 0) return { lines: [["a function of the last vector"]], sources: [] };
-    const { terms, shift } = powers(
-      result.rows.map((_, i) => cell(result, i, 0)),
-      decimals,
-    );
-    const { value, parts } = terms[row];
+    const [{ value, parts }] = powers([cell(result, row, 0)], shift, decimals);
     return {
       lines: [
         ["exp(", name(result, row, 0), ") / sum of exp(logit)"],

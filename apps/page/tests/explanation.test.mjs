@@ -212,6 +212,20 @@ test("each operation of a run gives the value of its cell", () => {
   }
 });
 
+test("the probability of large logits is computed after the shift", () => {
+  const shares = [1, Math.exp(-2)];
+  const number = shares[0] + shares[1];
+  const matrix = new Matrix(0, {
+    name: "prediction",
+    rows: ["a", "b"],
+    columns: ["logit", "probability"],
+    values: shares.map((share, i) => [30 - 2 * i, share / number]),
+    origin: { operation: "prediction", operands: [], number, shift: 30 },
+  });
+  const { lines } = trace(matrix, 1, 1, () => null, { decimals: 4 });
+  assert.ok(Math.abs(computed(lines.at(-1)[0]) - matrix.at(1, 1)) < 1e-3, lines.at(-1)[0]);
+});
+
 describe("steps", () => {
   test("open one by one, and the first one and the change are open", async () => {
     const page = await openData(explained());

@@ -179,7 +179,7 @@ export function makeExplanation(tokens, { layer = 1, head = 1, heads = 2 } = {})
       rows: names,
       columns: ["logit", "probability"],
       values: order.map((i) => [logits[i], Math.exp(logits[i]) / sum]),
-      origin: origin("prediction", [last, ordered], { number: sum }),
+      origin: origin("prediction", [last, ordered], { number: sum, shift: 0 }),
     }),
   );
   step("What if", "", [
