@@ -159,6 +159,15 @@ class FinishedRun(TrainedRun):
         self.assertEqual(attention["rows"], TEXT.split())
         self.assertEqual((attention["num_layers"], attention["num_heads"]), (2, 2))
 
+    def test_content_is_not_compressed(self):
+        for method, path, body in (("GET", "/", None), ("POST", "/explain", json.dumps({"text": TEXT}).encode())):
+            status, headers, _ = self.server.ask(method, path, body,
+                                                 {**(JSON if body else {}), "Accept-Encoding": "br, gzip, deflate"})
+            self.assertEqual((status, headers["Content-Encoding"]), (200, None))
+
+    def test_a_request_may_name_its_charset(self):
+        self.assertEqual(self.server.explain({"text": TEXT}, **{"Content-Type": "application/json; charset=utf-8"})[0], 200)
+
     def test_bodies_that_are_no_request_are_refused(self):
         bodies = [b"", b"{", b"[]", b"null", b'"text"', b"{}", b'{"text": 1}', b'{"text": "bank", "more": 1}', b'{"text": ""}',
                   b'{"text": "\xff\xfe"}', b'{"text": "a\\u0000b"}', b'{"text": "\\ud800"}', b"\0" * 100, b"[" * 60000,

@@ -147,14 +147,17 @@ std::string LiveRun::explain(const std::string& request) {
   packed.add(explanation);
   std::vector<std::string> notes;
   auto attention = ordered_json::array();
-  for (const auto& matrices : attention_of(run, {tokens_of(explained)}, notes))
+  const auto sample = tokens_of(explained);
+  for (const auto& matrices : attention_of(run, {sample}, notes))
     attention.push_back(to_json(matrices));
   auto steps = packed.json();
   if (const auto note = packed.note(); !note.empty()) notes.push_back(note);
-  return json_text({{"explanation", std::move(steps)},
-                    {"attention", std::move(attention)},
-                    {"prediction", prediction_of(explanation)},
-                    {"notes", notes}});
+  ordered_json answer{{"explanation", std::move(steps)},
+                      {"attention", std::move(attention)},
+                      {"prediction", prediction_of(explanation)},
+                      {"notes", notes}};
+  if (explained.is_seq2seq()) answer["answer"] = run.tokenizer->decode(sample.output);
+  return json_text(answer);
 }
 
 std::string RunFollower::new_metrics() {

@@ -42,9 +42,9 @@ class LiveRun {
   /// Explains how the model processes a text, with the newest weights of the run. `request` is a
   /// JSON object with the key `text`. Returns a JSON object: the steps as in a page of
   /// `attend explain`, with at most 10 MB, the attention weights of all layers and heads as in a
-  /// report, and the tokens or classes with the highest probabilities. Throws InputError if the
-  /// request has another form, or a text that `ExplainedText` refuses or that has more than 256
-  /// tokens.
+  /// report, the tokens or classes with the highest probabilities, and the answer of a Seq2Seq.
+  /// Throws InputError if the request has another form, or a text that `ExplainedText` refuses or
+  /// that has more than 256 tokens.
   std::string explain(const std::string& request);
 
   std::filesystem::path metrics() const;  ///< path of metrics.jsonl

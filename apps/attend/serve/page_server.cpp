@@ -19,6 +19,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <semaphore>
 #include <thread>
 
@@ -37,6 +38,19 @@ constexpr auto kHeartbeatInterval = 15s;  // finds followers whose computers hav
 constexpr int kTimeout = 5;               // of reading and writing, in seconds
 
 constexpr const char* kJson = "application/json";
+
+/// Sets the content of a response. cpp-httplib compresses other contents, with Brotli's slowest
+/// level, which takes longer than to send them to a browser on this computer.
+void set_uncompressed(httplib::Response& response, std::shared_ptr<const std::string> content,
+                      const char* type) {
+  const auto size = content->size();
+  response.set_content_provider(
+      size, type,
+      [content = std::move(content)](std::size_t offset, std::size_t length,
+                                     httplib::DataSink& sink) {
+        return sink.write(content->data() + offset, length);
+      });
+}
 
 void set_error(httplib::Response& response, int status, const std::string& message) {
   response.status = status;
@@ -147,13 +161,15 @@ class PageServer::Impl {
       return is_refused(request, response) ? Answer::Handled : Answer::Unhandled;
     });
     server_.Get("/", [this](const auto&, auto& response) {
-      response.set_content(run_->report()->page, "text/html; charset=utf-8");
+      const auto report = run_->report();
+      set_uncompressed(response, {report, &report->page}, "text/html; charset=utf-8");
     });
     server_.Get("/events", [this](const auto& request, auto& response) {
       follow(parse_version(request.get_param_value("version")), response);
     });
     server_.Post("/explain", [this](const auto& request, auto& response) {
-      response.set_content(run_->explain(request.body), kJson);
+      set_uncompressed(response, std::make_shared<const std::string>(run_->explain(request.body)),
+                       kJson);
     });
     server_.set_exception_handler(
         [](const auto& request, auto& response, std::exception_ptr thrown) {
@@ -169,7 +185,10 @@ class PageServer::Impl {
     server_.set_error_handler([](const auto&, auto& response) {
       if (response.body.empty())
         set_error(response, response.status,
-                  response.status == 404 ? "no such page: expected /" : "the request is refused");
+                  response.status == 404 ? "no such page: expected /"
+                  : response.status == 413
+                      ? fmt::format("the body has more than {} bytes", kMaxBody)
+                      : "the request is refused");
     });
   }
 
@@ -194,7 +213,8 @@ class PageServer::Impl {
     if (const auto origin = request.get_header_value("Origin");
         request.has_header("Origin") && origin != "http://" + host)
       return refuse(403, fmt::format("Origin is '{}', expected 'http://{}'", origin, host));
-    if (const auto type = request.get_header_value("Content-Type"); type != kJson)
+    const auto type = request.get_header_value("Content-Type");
+    if (type != kJson && !type.starts_with(fmt::format("{};", kJson)))  // such as a charset
       return refuse(415, fmt::format("Content-Type is '{}', expected '{}'", type, kJson));
     if (request.has_header("Content-Encoding"))
       return refuse(415, "the body has a Content-Encoding, expected none");

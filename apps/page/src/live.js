@@ -56,6 +56,8 @@ async function ask(text) {
     method: "POST",
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ text }),
+  }).catch(() => {
+    throw new Error("The server does not answer.");
   });
   const answer = await response.json();
   if (!response.ok) throw new Error(answer.error);
@@ -74,8 +76,12 @@ export function sentence() {
     state = steps.state;
     result.replaceChildren(
       ...answer.notes.map((note) => el("p", { class: "note" }, note)),
-      el("h3", {}, "Prediction"),
-      predictionList(answer.prediction),
+      ...(answer.answer === undefined
+        ? [el("h3", {}, "Prediction"), predictionList(answer.prediction)]
+        : [
+            el("h3", {}, "Answer"),
+            el("p", { class: "answer" }, el("bdi", { class: "quoted" }, visible(answer.answer))),
+          ]),
       el("h3", {}, "Attention"),
       answer.attention.length > 0 ? attentionView(answer.attention, [], "sentence") : "",
       el("h3", {}, "Steps"),
