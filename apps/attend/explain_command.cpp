@@ -74,9 +74,11 @@ train::Run load_run(const ExplainArguments& arguments) {
         "{}: no such run, and no example: expected the directory of a run, or one of {}{}", subject,
         fmt::join(names, ", "), did_you_mean(subject, names)));
   }
-  if (arguments.text.empty())
+  if (arguments.text.empty()) {
+    train::RunDirectory::open(subject);  // throws if the subject is not a run
     throw InputError(
         fmt::format("{}: the explanation of a run requires a text: pass --text TEXT", subject));
+  }
   return arguments.run.load(subject);
 }
 

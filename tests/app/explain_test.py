@@ -250,8 +250,38 @@ class Runs(RunTest):
         found = after("--swap", "a=e")
         self.assertLess(max(abs(x - y) for x, y in zip(found["weights of 'd'"], expected_weights)), 1e-5)
         self.assertAlmostEqual(max(found["prediction"]), expected[0][1], 5)
+        for text in ("abcd", "deab", "ccba"):  # the table has both predictions
+            for change in (("--mask", 1), ("--no-head", "1.2"), ("--swap", "a=e")):
+                step = self.steps(run, "--text", text, *change)["What if"]
+                table = self.matrix(step, "prediction")
+                _, same = self.succeeds("explain", run, "--text", text, *change, "--step",
+                                        len(self.explain(run, "--text", text, *change)["steps"])).stdout.split("=>")
+                self.assertIn(f"{max(row[1] for row in table) * 100:.1f}%", same)
         without = after("--no-head", "1.1", "--no-head", "2.2")["prediction"]
         self.assertNotAlmostEqual(max(without), unchanged("abcd")[1][0][1], 7)
+
+    def test_another_layer_computes_the_input_and_the_output(self):
+        first, second, last = (self.explain(self.folder / "plain", "--text", "abcd", *layer)["steps"]
+                               for layer in (("--layer", 1), ("--layer", 2), ()))
+
+        def of_layer(steps, title):
+            index, matrix = next((i, step["matrices"][0]) for i, step in enumerate(steps) if step["title"] == title)
+            self.assertEqual(matrix["origin"]["operation"], "layer")
+            return index, matrix["origin"]["number"], matrix["values"]
+
+        end, of_output, output = of_layer(first, "Output of the last layer")
+        _, of_input, found = of_layer(second, "Input of layer 2")
+        self.assertEqual(of_input, 1)
+        self.assert_close(found, first[end - 1]["matrices"][-1]["values"])
+        title = f"Input of layer {of_output:.0f}"
+        self.assertIn(title, [step["title"] for step in last])
+        norm = next(i for i, step in enumerate(last) if "after the last layer" in step["title"])
+        self.assert_close(output, last[norm - 1]["matrices"][-1]["values"])
+
+    def assert_close(self, found, expected):
+        for row, wanted in zip(found, expected, strict=True):
+            for a, b in zip(row, wanted, strict=True):
+                self.assertAlmostEqual(a, b, 5)
 
     def test_repeated_tokens_have_different_labels(self):
         found = self.explain(self.folder / "plain", "--text", "abab", "--token", "a@3")
@@ -366,6 +396,8 @@ class Origins(RunTest):
                     for head, operand in enumerate(operands):
                         if operand is not None:
                             self.assertEqual(row[head * width:(head + 1) * width], operand[i])
+                continue
+            if operation == "layer":  # see test_another_layer_computes_the_input
                 continue
             if operation == "mask":
                 self.check_mask(matrix, operands[0], window)

@@ -65,7 +65,7 @@ class HeadExplainer {
                   .description = fmt::format("The vectors after the other {} layer{}.",
                                              text_.num_layers() - layer_,
                                              text_.num_layers() - layer_ == 1 ? "" : "s"),
-                  .matrices = {steps_.by_token("X", x.values)}});
+                  .matrices = {output_of(text_.num_layers())}});
     }
     if (!text_.norm.is_empty())
       x = add_norm_step(*text_.norm.ptr(), x, "N", "after the last layer", steps_);
@@ -79,7 +79,9 @@ class HeadExplainer {
     };
     const auto old = pass_.logits.softmax(-1);
     const auto now = changed.logits.softmax(-1);
-    auto table = top(torch::maximum(old, now), {old, now}, {"before", "after"});
+    auto order = torch::maximum(old, now);
+    order.index_put_({torch::stack({old.argmax(), now.argmax()})}, 1.0);  // both predictions
+    auto table = top(order, {old, now}, {"before", "after"});
     table.comparison = true;
     const auto names = top(now, {now}, {"after"}).rows;
     steps_.add({.title = "What if",
@@ -139,7 +141,13 @@ class HeadExplainer {
                 .description = fmt::format("The vectors after {} layer{}: they already contain "
                                            "what those layers read from other tokens.",
                                            layer_ - 1, layer_ == 2 ? "" : "s"),
-                .matrices = {steps_.by_token("X", input())}});
+                .matrices = {output_of(layer_ - 1)}});
+  }
+
+  /// Returns the vectors after another layer, which other explanations compute.
+  LabelledMatrix output_of(int64_t layer) const {
+    return steps_.by_token("X", pass_.vectors[static_cast<std::size_t>(layer)],
+                           {.operation = "layer", .number = static_cast<double>(layer)});
   }
 
   /// Returns the matrices of the token vectors: E and P, whose sum is X; or X alone if they are not

@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace attend::app {
 namespace {
 
@@ -26,7 +28,12 @@ HeadPlace head_place(const std::string& layer_and_head, const ExplainedText& tex
 
 /// `token_and_new`: "TOKEN=NEW".
 void swap_token(const std::string& token_and_new, ExplainedText& text) {
-  const auto at = token_and_new.find('=', 1);  // the token may be '='
+  auto at = token_and_new.find('=', 1);  // the token may be '='
+  for (auto i = at; i != token_and_new.npos; i = token_and_new.find('=', i + 1)) {
+    // Also a token with this character, such as x=y in x=y=z.
+    if (std::ranges::find(text.text_labels, token_and_new.substr(0, i)) != text.text_labels.end())
+      at = i;
+  }
   const auto ids = at == token_and_new.npos
                        ? std::vector<int64_t>()
                        : text.run.tokenizer->encode(token_and_new.substr(at + 1));

@@ -9,7 +9,8 @@ import { trace, useOf } from "./trace.js";
 /** Returns an element that shows an explanation: the object that `attend explain --json` prints.
  *  The token that is followed is chosen in the element. A cell of a matrix that is chosen shows how
  *  it is computed. `state` is that of an explanation that was shown before (`element.state`): the
- *  same steps are open, and the same token is chosen. `state.title` is a title that is shown already. */
+ *  same steps are open, and the same token is chosen. `state.title` is a title that is shown already.
+ *  `state.showLayer` returns a function that shows another layer, or null. */
 export function explanation(data, state = {}) {
   const view = new ExplanationView(data, state);
   view.element.state = view.state;
@@ -23,13 +24,21 @@ export function explanations(data) {
   if (!file) return null;
   const all = unpacked(file);
   const place = el("div", {});
+  const showLayer = (layer) => {
+    const index = layers.indexOf(layer);
+    return index < 0
+      ? null
+      : () => {
+          layerControl.selectedIndex = index;
+          choose(layer, Number(headControl.value));
+          layerControl.focus();
+        };
+  };
   let shown;
   const show = (index) => {
-    shown = explanation(all[index], shown?.state ?? { title: file.title });
+    shown = explanation(all[index], shown?.state ?? { title: file.title, showLayer });
     place.replaceChildren(shown);
   };
-  show(0);
-  if (all.length === 1) return place;
   const layers = [...new Set(all.map(({ layer }) => layer))].sort((a, b) => a - b);
   const headsOf = (layer) =>
     all
@@ -50,6 +59,10 @@ export function explanations(data) {
   const headControl = el("select", {
     onchange: () => choose(layers[layerControl.selectedIndex], Number(headControl.value)),
   });
+  if (all.length === 1) {
+    show(0);
+    return place;
+  }
   layerControl.selectedIndex = layers.indexOf(all[0].layer);
   choose(all[0].layer, all[0].head);
   return el(
@@ -103,7 +116,7 @@ class ExplanationView {
     }
     const open = state.open ?? new Set([data.steps[0]?.title, "What if"]);
     const token = this.tokens.includes(state.token) ? state.token : data.token;
-    this.state = { open, token, title: state.title };
+    this.state = { open, token, title: state.title, showLayer: state.showLayer };
     this.chosen = null; // {matrix, row, column} that a reader has chosen
     this.past = []; // cells that led to it
     this.panels = this.steps.map((step, index) => this.panel(step, index));
@@ -302,6 +315,7 @@ class ExplanationView {
     const value = decimal(matrix.at(row, column), this.decimals);
     const back = this.past.at(-1);
     const many = (found.terms ?? 0) > 8;
+    const showLayer = found.reason === "layer" ? this.state.showLayer?.(found.layer) : null;
     panel.worked.replaceChildren(
       ...[
         equation(
@@ -318,6 +332,13 @@ class ExplanationView {
               "This number is given: it is an input or a learned weight, or it is computed outside these steps.",
             )
           : null,
+        found.reason === "layer"
+          ? el(
+              "p",
+              { class: "note" },
+              `This number is computed in the steps of layer ${found.layer}.`,
+            )
+          : null,
         found.reason === "missing"
           ? el(
               "p",
@@ -329,6 +350,9 @@ class ExplanationView {
         el(
           "p",
           { class: "buttons" },
+          showLayer
+            ? el("button", { type: "button", onclick: showLayer }, `Show layer ${found.layer}`)
+            : null,
           many
             ? el(
                 "button",

@@ -120,6 +120,8 @@ const OPERATIONS = {
     };
   },
 
+  layer: ({ number }) => ({ reason: "layer", layer: number }),
+
   sum({ operands, row, column, options }) {
     return {
       lines: [
@@ -349,7 +351,7 @@ const SHIFTED =
 const same = (matrix, row, column) => [matrix, (r, c) => r === row && c === column];
 
 /** Returns how a cell is computed: {lines, sources, note, terms}, or a reason why this is unknown:
- *  {reason}. `resolve` returns the matrix of an operand, or null. */
+ *  {reason}, and {layer} if it is the output of another layer. `resolve` returns the matrix of an operand, or null. */
 export function trace(matrix, row, column, resolve, options) {
   const { origin } = matrix;
   const operation = OPERATIONS[origin?.operation];

@@ -292,6 +292,22 @@ test("layer and head are chosen, and the same steps stay open", async () => {
   assert.equal(await page.locator(".subtitle").textContent(), expected.title);
 });
 
+test("the output of another layer leads to this layer", async () => {
+  const file = explained();
+  file.explanation.explanations
+    .filter(({ layer }) => layer === 2)
+    .forEach(({ steps }) => {
+      steps[0].matrices.at(-1).origin = { operation: "layer", number: 1, operands: [] };
+    });
+  const page = await openData(file);
+  await stepOf(page, "Token vectors").getByRole("button", { name: "Show layer 1" }).click();
+  assert.equal(await page.getByRole("combobox", { name: "Layer" }).inputValue(), "0");
+  assert.equal(
+    await page.locator(".subtitle").textContent(),
+    makeExplanation(TOKENS, { layer: 1, head: 1 }).title,
+  );
+});
+
 test("a title that is that of the page is shown once", async () => {
   const file = explained();
   const [first] = file.explanation.explanations;
