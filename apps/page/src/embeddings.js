@@ -94,7 +94,13 @@ class EmbeddingsView {
       ),
     );
     this.build();
-    this.choose(0);
+    // Special tokens such as <pad> have neighbors without meaning.
+    this.choose(
+      Math.max(
+        0,
+        this.content.tokens.findIndex((token) => !/^<.+>$/.test(token)),
+      ),
+    );
     onWidth(this.frame, (width) => this.resize(width));
   }
 
