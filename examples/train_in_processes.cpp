@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
                                  {.processes = processes});
   const auto best = run.finish(run.train()).state.best.value();
   if (processes->rank() == 0) {
-    fmt::print("processes {}, loss {:.3f}, correct {} of {}\n", processes->size(), best.loss,
+    fmt::print("processes {}, loss {:.3f}, correct {} of {}\n", processes->world_size(), best.loss,
                best.exact_match.correct, best.exact_match.total);
   }
 }

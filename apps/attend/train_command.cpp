@@ -273,7 +273,7 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
       if (rank == 0) activity.emplace(kPreparingData);
       return train::RecipeRun(directory, recipe, options);
     };
-    if (const auto size = options.processes->size(); rank == 0 && size > 1)
+    if (const auto size = options.processes->world_size(); rank == 0 && size > 1)
       fmt::print("{}", report_line("processes", fmt::format("{}", size)));
     const auto server = rank == 0 ? start_server(arguments, directory) : nullptr;
     auto run = start();
@@ -302,11 +302,11 @@ std::shared_ptr<train::Processes> connect(const TrainArguments& arguments) {
 void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArguments& arguments,
               const RecipeFlags& flags) {
   const bool is_sweep = !arguments.sweep.empty();
-  if (is_sweep && processes->size() > 1) {
+  if (is_sweep && processes->world_size() > 1) {
     throw InputError(
         fmt::format("--sweep trains with one process, found {}: start the command "
                     "without a launcher",
-                    processes->size()));
+                    processes->world_size()));
   }
   if (is_sweep) check_sweep(arguments);
   check_resume(arguments);

@@ -39,10 +39,10 @@ namespace fs = std::filesystem;
 
 /// Returns a signal that one of the processes has received, the same in all of them; 0 if none has.
 int received_signal(train::Processes& processes) {
-  if (processes.size() == 1) return StopSignal::received();
-  auto signals = torch::zeros({processes.size()}, torch::kLong);
+  if (processes.world_size() == 1) return StopSignal::received();
+  auto signals = torch::zeros({processes.world_size()}, torch::kLong);
   signals[processes.rank()] = StopSignal::received();
-  processes.sum(signals);
+  processes.all_reduce(signals);
   return static_cast<int>(signals.max().item<int64_t>());
 }
 

@@ -44,10 +44,10 @@ std::string difference(int64_t rank, const std::string& greeting,
 /// Waits for the greetings of all processes. Returns the answer to them: its kind and a message.
 std::string answer_to_all(c10d::Store& store, const Launch& launch,
                           const std::vector<std::string>& properties) {
-  for (int64_t rank = 1; rank < launch.size; ++rank) {
+  for (int64_t rank = 1; rank < launch.world_size; ++rank) {
     if (!wait_for(store, greeting_key(rank), store.getTimeout())) {
-      return kAbsent + fmt::format("rank {} of {} has not started within {} s", rank, launch.size,
-                                   timeout_seconds(store));
+      return kAbsent + fmt::format("rank {} of {} has not started within {} s", rank,
+                                   launch.world_size, timeout_seconds(store));
     }
     const auto text = difference(rank, store.get_to_str(greeting_key(rank)), properties);
     if (!text.empty()) return kDifferent + text;
@@ -71,7 +71,7 @@ void greet(c10d::Store& store, const Launch& launch, const std::vector<std::stri
   if (answer[0] == kWelcome) return;
   store.set(read_key(launch.rank), "");
   // The store may end with this process: those that have started read the answer first.
-  for (int64_t rank = 1; launch.rank == 0 && rank < launch.size; ++rank) {
+  for (int64_t rank = 1; launch.rank == 0 && rank < launch.world_size; ++rank) {
     if (store.check({greeting_key(rank)}))
       wait_for(store, read_key(rank), std::chrono::milliseconds(1000));
   }

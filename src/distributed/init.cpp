@@ -103,10 +103,10 @@ auto connected(const Launch& launch, const Connect& connect) {
   try {
     return connect();
   } catch (const std::exception& error) {
-    throw std::runtime_error(
-        fmt::format("rank {} of {} cannot be connected to the others through {}:{} (MASTER_ADDR, "
-                    "MASTER_PORT): {}",
-                    launch.rank, launch.size, launch.address, launch.port, error_text(error)));
+    throw std::runtime_error(fmt::format(
+        "rank {} of {} cannot be connected to the others through {}:{} (MASTER_ADDR, "
+        "MASTER_PORT): {}",
+        launch.rank, launch.world_size, launch.address, launch.port, error_text(error)));
   }
 }
 
@@ -114,7 +114,7 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& 
   c10d::TCPStoreOptions store_options;
   store_options.port = static_cast<uint16_t>(launch.port);
   store_options.isServer = launch.rank == 0 && !launch.has_store;
-  store_options.numWorkers = static_cast<int>(launch.size);
+  store_options.numWorkers = static_cast<int>(launch.world_size);
   store_options.waitWorkers = false;
   store_options.timeout = options.timeout;
   return connected(launch, [&]() -> c10::intrusive_ptr<c10d::Store> {
@@ -127,7 +127,7 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& 
 Group make_group(const c10::intrusive_ptr<c10d::Store>& store, const Launch& launch,
                  const Options& options) {
   const auto rank = static_cast<int>(launch.rank);
-  const auto size = static_cast<int>(launch.size);
+  const auto size = static_cast<int>(launch.world_size);
   return connected(launch, [&] {
     const auto gloo_options = ProcessGroupGloo::Options::create(options.timeout);
     const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
@@ -150,7 +150,7 @@ class GlooProcesses : public train::Processes {
         store_(make_store(launch, options)),
         last_words_(store_, launch, std::min(kPatience, options.timeout)) {
     greet(*store_, launch,
-          {fmt::format("WORLD_SIZE {}", launch.size), "attend " ATTEND_VERSION,
+          {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
            "LibTorch " TORCH_VERSION,
            fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
            fmt::format("compression {}", to_string(options.compression))});
@@ -158,10 +158,10 @@ class GlooProcesses : public train::Processes {
   }
 
   int64_t rank() const override { return launch_.rank; }
-  int64_t size() const override { return launch_.size; }
-  int64_t local_size() const override { return launch_.local_size; }
+  int64_t world_size() const override { return launch_.world_size; }
+  int64_t local_world_size() const override { return launch_.local_world_size; }
 
-  void sum(torch::Tensor& tensor) override {
+  void all_reduce(torch::Tensor& tensor) override {
     run([&](Tensors& tensors) { return group_->allreduce(tensors); }, tensor);
   }
 
@@ -251,7 +251,7 @@ std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& o
 
 std::shared_ptr<train::Processes> init(const Options& options) {
   const auto launch = launch_of_this_process();
-  if (!launch || launch->size == 1) return train::single_process();
+  if (!launch || launch->world_size == 1) return train::single_process();
   return connect(*launch, options);
 }
 

@@ -30,7 +30,7 @@ LastWords::LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch
 std::vector<int64_t> LastWords::without(const char* key) {
   const auto end = Clock::now() + patience_;
   std::vector<int64_t> missing;
-  for (int64_t rank = 0; rank < launch_.size; ++rank) {
+  for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
     if (rank == launch_.rank || std::ranges::find(silent_, rank) != silent_.end()) continue;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     if (!wait_for(*store_, key_of(key, rank), left)) missing.push_back(rank);

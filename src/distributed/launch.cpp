@@ -15,8 +15,8 @@ namespace {
 /// The variables of a launcher.
 struct Launcher {
   const char* rank;
-  const char* size;
-  const char* local_size;
+  const char* world_size;
+  const char* local_world_size;
 };
 
 // SLURM_STEP_NUM_TASKS is set by srun only. SLURM_NTASKS is also set in a batch script, where a
@@ -44,16 +44,16 @@ int64_t number(const char* name, const std::string& text, int64_t min, int64_t m
 std::optional<Launch> launch_of(const Environment& environment) {
   for (const auto& launcher : kLaunchers) {
     const auto rank = environment(launcher.rank);
-    const auto size = environment(launcher.size);
-    if (!rank || !size) continue;
+    const auto world_size = environment(launcher.world_size);
+    if (!rank || !world_size) continue;
     constexpr int64_t kMaxSize = std::numeric_limits<int>::max();
     Launch launch;
-    launch.size = number(launcher.size, *size, 1, kMaxSize);
-    launch.rank = number(launcher.rank, *rank, 0, launch.size - 1);
-    if (const auto local = environment(launcher.local_size))
-      launch.local_size = number(launcher.local_size, *local, 1, launch.size);
+    launch.world_size = number(launcher.world_size, *world_size, 1, kMaxSize);
+    launch.rank = number(launcher.rank, *rank, 0, launch.world_size - 1);
+    if (const auto local = environment(launcher.local_world_size))
+      launch.local_world_size = number(launcher.local_world_size, *local, 1, launch.world_size);
     launch.attempt = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
-    if (launch.size == 1) return launch;
+    if (launch.world_size == 1) return launch;
     const auto required = [&](const char* name) {
       const auto value = environment(name);
       if (!value || value->empty()) {
@@ -61,7 +61,7 @@ std::optional<Launch> launch_of(const Environment& environment) {
             fmt::format("{} is {}, but the environment variable {} is not set; "
                         "MASTER_ADDR and MASTER_PORT are the address of rank 0 and a "
                         "free port on its machine",
-                        launcher.size, *size, name));
+                        launcher.world_size, *world_size, name));
       }
       return *value;
     };

@@ -13,9 +13,9 @@ namespace attend::distributed {
 
 /// What a launcher tells a process that it starts.
 struct Launch {
-  int64_t rank = 0;        ///< number of this process
-  int64_t size = 1;        ///< number of processes
-  int64_t local_size = 1;  ///< number of processes on this machine
+  int64_t rank = 0;              ///< number of this process
+  int64_t world_size = 1;        ///< number of processes
+  int64_t local_world_size = 1;  ///< number of processes on this machine
   std::string address;     ///< machine of the store through which the processes find each other
   int64_t port = 0;        ///< port of the store
   bool has_store = false;  ///< the launcher runs the store; otherwise, rank 0 does

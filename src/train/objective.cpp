@@ -8,20 +8,20 @@ namespace {
 /// Replaces `matrix` by the sum of the matrices of all processes. In a process without a batch, it
 /// is undefined.
 void sum_matrices(Processes& processes, torch::Tensor& matrix) {
-  auto sizes = torch::zeros({processes.size()}, torch::kLong);
+  auto sizes = torch::zeros({processes.world_size()}, torch::kLong);
   if (matrix.defined()) sizes[processes.rank()] = matrix.size(0);
-  processes.sum(sizes);
+  processes.all_reduce(sizes);
   const auto size = sizes.max().item<int64_t>();
   if (size == 0) return;
   matrix = matrix.defined() ? matrix.cpu().contiguous() : torch::zeros({size, size}, torch::kLong);
-  processes.sum(matrix);
+  processes.all_reduce(matrix);
 }
 
 /// Replaces the counts of `result` by their sums over all processes.
 void sum_counts(Processes& processes, Evaluation& result) {
   auto counts = torch::tensor(
       {result.num_targets, result.exact_match.correct, result.exact_match.total}, torch::kLong);
-  processes.sum(counts);
+  processes.all_reduce(counts);
   result.num_targets = counts[0].item<int64_t>();
   result.exact_match = {counts[1].item<int64_t>(), counts[2].item<int64_t>()};
   sum_matrices(processes, result.confusion_matrix);
@@ -32,7 +32,7 @@ void sum_counts(Processes& processes, Evaluation& result) {
 Evaluation evaluate_in_batches(int64_t num_batches, const EvaluationOptions& options,
                                const std::function<Evaluation(int64_t index)>& evaluate) {
   auto& processes = *options.processes;
-  const auto size = processes.size();
+  const auto size = processes.world_size();
   const auto chosen = spread(num_batches, options.max_batches);
   const auto count = std::ssize(chosen);
   auto losses = torch::zeros({count}, torch::kDouble);
@@ -52,7 +52,7 @@ Evaluation evaluate_in_batches(int64_t num_batches, const EvaluationOptions& opt
   }
   // Each loss is that of one process, and 0 in the others. The losses are added in the order of the
   // batches, so that the rounding errors do not depend on the number of processes.
-  processes.sum(losses);
+  processes.all_reduce(losses);
   for (int64_t i = 0; i < count; ++i) result.loss += losses[i].item<double>();
   if (size > 1) sum_counts(processes, result);
   result.loss /= static_cast<double>(result.num_targets);

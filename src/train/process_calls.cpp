@@ -19,9 +19,9 @@ using Tensors = std::map<std::string, torch::Tensor>;
 class SingleProcess : public Processes {
  public:
   int64_t rank() const override { return 0; }
-  int64_t size() const override { return 1; }
-  int64_t local_size() const override { return 1; }
-  void sum(torch::Tensor&) override {}
+  int64_t world_size() const override { return 1; }
+  int64_t local_world_size() const override { return 1; }
+  void all_reduce(torch::Tensor&) override {}
   void broadcast(torch::Tensor&) override {}
   void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>&) override {
     loss.backward();
@@ -73,25 +73,25 @@ std::shared_ptr<Processes> single_process() {
 
 void check_processes(const std::shared_ptr<Processes>& processes, const TrainingConfig& config) {
   TORCH_CHECK_VALUE(processes != nullptr, "training requires processes, found null");
-  if (config.batch_size < processes->size()) {
+  if (config.batch_size < processes->world_size()) {
     throw InputError(
         fmt::format("`batch_size` is {}, expected at least {}, the number of processes",
-                    config.batch_size, processes->size()));
+                    config.batch_size, processes->world_size()));
   }
 }
 
 bool any_process(Processes& processes, bool value) {
-  if (processes.size() == 1) return value;
+  if (processes.world_size() == 1) return value;
   auto count = torch::tensor(value ? 1 : 0, torch::kLong);
-  processes.sum(count);
+  processes.all_reduce(count);
   return count.item<int64_t>() > 0;
 }
 
 std::vector<std::string> texts_of_all(Processes& processes, const std::string& text) {
-  const auto size = processes.size();
+  const auto size = processes.world_size();
   auto lengths = torch::zeros({size}, torch::kLong);
   lengths[processes.rank()] = static_cast<int64_t>(text.size());
-  processes.sum(lengths);
+  processes.all_reduce(lengths);
   std::vector<std::string> texts(static_cast<std::size_t>(size));
   for (int64_t rank = 0; rank < size; ++rank) {
     const auto length = lengths[rank].item<int64_t>();
@@ -99,14 +99,14 @@ std::vector<std::string> texts_of_all(Processes& processes, const std::string& t
     auto bytes = torch::zeros({length}, torch::kByte);
     auto* data = bytes.mutable_data_ptr<uint8_t>();
     if (rank == processes.rank()) std::copy(text.begin(), text.end(), data);
-    processes.sum(bytes);
+    processes.all_reduce(bytes);
     texts[static_cast<std::size_t>(rank)].assign(data, data + length);
   }
   return texts;
 }
 
 void check_equal(Processes& processes, const std::map<std::string, std::string>& values) {
-  if (processes.size() == 1) return;
+  if (processes.world_size() == 1) return;
   const auto expected = Json::parse(broadcast(processes, Json(values).dump()))
                             .get<std::map<std::string, std::string>>();
   const auto texts = texts_of_all(processes, first_difference(values, expected));
@@ -158,7 +158,7 @@ Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint) {
 }
 
 void in_rank_0(Processes& processes, const std::function<void()>& work) {
-  if (processes.size() == 1) return work();
+  if (processes.world_size() == 1) return work();
   constexpr char kNothing = ' ', kInputError = 'i', kError = 'e';
   std::string outcome(1, kNothing);
   std::exception_ptr thrown;

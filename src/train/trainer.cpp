@@ -137,11 +137,11 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
       optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
       processes_(checked(std::move(processes), config)),
       sampler_(static_cast<uint64_t>(config.seed)) {
-  if (processes_->size() > 1 && !device_.is_cpu()) {
+  if (processes_->world_size() > 1 && !device_.is_cpu()) {
     throw InputError(
         fmt::format("the device of the module is {}, expected cpu for {} processes: pass "
                     "`device = cpu`",
-                    device_.str(), processes_->size()));
+                    device_.str(), processes_->world_size()));
   }
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
   // Each process has other random numbers, for dropout. All samplers draw the same.
@@ -176,7 +176,7 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
     }
     if (state_.evaluation_pending) {
       evaluate(hooks);
-      if (processes_->size() > 1) state_ = broadcast(*processes_, state_);
+      if (processes_->world_size() > 1) state_ = broadcast(*processes_, state_);
       saved = false;
     }
     const bool stop = hooks.stop_requested && hooks.stop_requested();
@@ -205,11 +205,12 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
 
 int64_t Trainer::num_threads() {
   if (config_.threads > 0) return config_.threads;
-  const auto available = std::max<int64_t>(torch::get_num_threads() / processes_->local_size(), 1);
+  const auto available =
+      std::max<int64_t>(torch::get_num_threads() / processes_->local_world_size(), 1);
   // A resumed run uses the same number of threads as before, unless LibTorch now has fewer threads.
   if (state_.threads > 0 && state_.threads <= available) return state_.threads;
   // Of several processes, each would measure while the others wait for it in the measured work.
-  if (available == 1 || !device_.is_cpu() || processes_->size() > 1) return available;
+  if (available == 1 || !device_.is_cpu() || processes_->world_size() > 1) return available;
   const auto before = checkpoint();
   const auto next = state_.step + 1;
   const auto work = [&] { accumulate_gradients(next, 1); };
@@ -221,7 +222,7 @@ int64_t Trainer::num_threads() {
 }
 
 void Trainer::start_from_rank_0() {
-  if (processes_->size() > 1) restore(broadcast(*processes_, checkpoint()));
+  if (processes_->world_size() > 1) restore(broadcast(*processes_, checkpoint()));
 }
 
 bool Trainer::is_evaluation_step(int64_t step) const {
@@ -270,7 +271,7 @@ void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite
 }
 
 TrainingBatch Trainer::draw_batch() {
-  const auto size = processes_->size();
+  const auto size = processes_->world_size();
   TrainingBatch own;
   for (int64_t rank = 0; rank < size; ++rank) {
     const auto begin = config_.batch_size * rank / size;
@@ -302,7 +303,7 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
     own_tokens += batches.back().num_tokens;
   }
   auto counts = torch::tensor({own_targets, own_tokens}, torch::kLong);
-  processes_->sum(counts);
+  processes_->all_reduce(counts);
   const auto targets = counts[0].item<int64_t>();
   state_.tokens += counts[1].item<int64_t>();
   TORCH_CHECK_VALUE(
@@ -326,7 +327,7 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
     auto scaled = loss.sum / static_cast<double>(targets);
     mean += scaled.detach();
     if (loss.auxiliary.defined())
-      scaled = scaled + loss.auxiliary / static_cast<double>(count * processes_->size());
+      scaled = scaled + loss.auxiliary / static_cast<double>(count * processes_->world_size());
     if (&batch == &batches.back())
       processes_->backward(scaled, parameters_);
     else
@@ -334,7 +335,7 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
   }
   auto sums = torch::stack({mean.cpu(), torch::tensor(matches.correct, torch::kDouble),
                             torch::tensor(matches.total, torch::kDouble)});
-  processes_->sum(sums);
+  processes_->all_reduce(sums);
   progress_.train_loss = sums[0].item<double>();
   progress_.accuracy = ExactMatch{sums[1].item<int64_t>(), sums[2].item<int64_t>()}.accuracy();
 }
@@ -364,7 +365,7 @@ double Trainer::seconds_left() const {
 }
 
 void Trainer::share_buffers() {
-  if (processes_->size() == 1) return;
+  if (processes_->world_size() == 1) return;
   const torch::NoGradGuard no_grad;
   Tensors buffers;
   for (const auto& buffer : module().named_buffers()) {

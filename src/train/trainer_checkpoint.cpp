@@ -60,12 +60,12 @@ Checkpoint Trainer::checkpoint() const {
 
 Tensors Trainer::rng_states_of_processes() const {
   Tensors result;
-  const auto size = processes_->size();
+  const auto size = processes_->world_size();
   if (size == 1) return result;
   for (const auto& [device, state] : rng_state(rng_devices(device_))) {
     auto states = torch::zeros({size, state.numel()}, torch::kByte);
     states[processes_->rank()].copy_(state);
-    processes_->sum(states);
+    processes_->all_reduce(states);
     for (int64_t rank = 1; rank < size; ++rank)
       result.emplace(rng_name(device, rank), states[rank].clone());
   }

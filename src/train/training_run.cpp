@@ -164,7 +164,8 @@ TrainResult TrainingRun::finish(const TrainResult& result,
     check_in_place();
     directory().load_weights(module);
   });
-  if (processes_->size() > 1) load_state_dict(module, broadcast(*processes_, state_dict(module)));
+  if (processes_->world_size() > 1)
+    load_state_dict(module, broadcast(*processes_, state_dict(module)));
   module.eval();
   if (final.state.best.value().is_partial) final.state.best = evaluate(on_batch);
   module.to(torch::kCPU);
@@ -173,7 +174,7 @@ TrainResult TrainingRun::finish(const TrainResult& result,
     if (write_results) write_results();
     directory().finish(module, final);
   });
-  if (processes_->size() > 1) final.state = broadcast(*processes_, final.state);
+  if (processes_->world_size() > 1) final.state = broadcast(*processes_, final.state);
   return final;
 }
 

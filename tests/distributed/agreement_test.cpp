@@ -29,7 +29,7 @@ c10::intrusive_ptr<c10d::Store> make_hash_store() {
 Launch launch_of_rank(int64_t rank, int64_t size) {
   Launch launch;
   launch.rank = rank;
-  launch.size = size;
+  launch.world_size = size;
   return launch;
 }
 

@@ -14,7 +14,7 @@ int main(int /*argc*/, char** argv) {
   for (const auto type : {torch::kFloat, torch::kDouble}) {
     for (const int64_t count : {1, 1000, 100'003}) {
       auto numbers = torch::randn({count}, type);
-      processes->sum(numbers);
+      processes->all_reduce(numbers);
       file.write(static_cast<const char*>(numbers.const_data_ptr()),
                  static_cast<std::streamsize>(numbers.nbytes()));
     }

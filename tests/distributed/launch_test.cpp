@@ -37,8 +37,8 @@ TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
     const auto launch = launch_with(variables);
     ASSERT_TRUE(launch) << variables.begin()->first;
     EXPECT_EQ(launch->rank, 3);
-    EXPECT_EQ(launch->size, 8);
-    EXPECT_EQ(launch->local_size, 4);
+    EXPECT_EQ(launch->world_size, 8);
+    EXPECT_EQ(launch->local_world_size, 4);
     EXPECT_EQ(launch->address, "node1");
     EXPECT_EQ(launch->port, 29500);
     EXPECT_FALSE(launch->has_store);
@@ -49,7 +49,7 @@ TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
 
 TEST(LaunchOf, ASingleProcessNeedsNoAddress) {
   Variables variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
-  EXPECT_EQ(launch_with(variables)->size, 1);
+  EXPECT_EQ(launch_with(variables)->world_size, 1);
   EXPECT_EQ(launch_with(variables)->attempt, "0");
   variables["TORCHELASTIC_RESTART_COUNT"] = "2";
   EXPECT_EQ(launch_with(variables)->attempt, "2");

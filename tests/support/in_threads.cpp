@@ -29,8 +29,8 @@ int64_t free_port() {
 
 Launch local_launch(int64_t size) {
   Launch launch;
-  launch.size = size;
-  launch.local_size = size;
+  launch.world_size = size;
+  launch.local_world_size = size;
   launch.address = "127.0.0.1";
   launch.port = free_port();
   launch.attempt = "0";

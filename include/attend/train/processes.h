@@ -23,16 +23,16 @@ class ATTEND_API Processes {
  public:
   virtual ~Processes() = default;
 
-  /// Number of this process, 0 to size() - 1. Rank 0 writes the run directory.
+  /// Number of this process, 0 to world_size() - 1. Rank 0 writes the run directory.
   virtual int64_t rank() const = 0;
   /// Number of processes on all machines.
-  virtual int64_t size() const = 0;
+  virtual int64_t world_size() const = 0;
   /// Number of processes on this machine, which share its cores.
-  virtual int64_t local_size() const = 0;
+  virtual int64_t local_world_size() const = 0;
 
   /// Replaces `tensor` by the sum of the tensors of all processes. They have the same shape and
   /// dtype.
-  virtual void sum(torch::Tensor& tensor) = 0;
+  virtual void all_reduce(torch::Tensor& tensor) = 0;
   /// Replaces the values of `tensor`, a contiguous tensor, by those of rank 0. The tensors have the
   /// same shape and dtype.
   virtual void broadcast(torch::Tensor& tensor) = 0;
@@ -48,7 +48,7 @@ class ATTEND_API Processes {
   virtual bool end_with_error(const std::string& message) = 0;
 };
 
-/// Returns a process that trains alone: `size()` is 1, and the functions do nothing.
+/// Returns a process that trains alone: `world_size()` is 1, and the functions do nothing.
 ATTEND_API std::shared_ptr<Processes> single_process();
 
 }  // namespace attend::train
