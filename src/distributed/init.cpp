@@ -169,17 +169,11 @@ class GlooProcesses : public train::Processes {
     run([&](Tensors& tensors) { return group_->broadcast(tensors); }, tensor);
   }
 
-  void backward(const torch::Tensor& loss, const Tensors& parameters) override {
+  void backward(const torch::Tensor& loss, const Tensors& parameters, bool all_reduce) override {
     check_connected();
-    Tensors trained;
-    std::ranges::copy_if(parameters, std::back_inserter(trained),
-                         [](const auto& parameter) { return parameter.requires_grad(); });
-    const auto is_same = [](const auto& a, const auto& b) { return a.is_same(b); };
-    if (!reducer_ || !std::ranges::equal(trained, reduced_, is_same)) {
-      reducer_.reset();  // removes its hooks from the parameters
-      reducer_ = make_reducer(trained, group_, options_);
-      reduced_ = std::move(trained);
-    }
+    // Also for the batches before the last one: the reducer must notice which parameters they use.
+    prepare_reducer(parameters);
+    if (!all_reduce) return loss.backward();
     {
       // The search for parameters on which the loss does not depend warns if it finds none, which
       // is the usual case.
@@ -203,6 +197,18 @@ class GlooProcesses : public train::Processes {
   }
 
  private:
+  /// Makes the reducer for the parameters that require a gradient, unless it exists.
+  void prepare_reducer(const Tensors& parameters) {
+    Tensors trained;
+    std::ranges::copy_if(parameters, std::back_inserter(trained),
+                         [](const auto& parameter) { return parameter.requires_grad(); });
+    const auto is_same = [](const auto& a, const auto& b) { return a.is_same(b); };
+    if (reducer_ && std::ranges::equal(trained, reduced_, is_same)) return;
+    reducer_.reset();  // removes its hooks from the parameters
+    reducer_ = make_reducer(trained, group_, options_);
+    reduced_ = std::move(trained);
+  }
+
   void check_connected() const {
     if (!group_) throw std::runtime_error("the connection to the other processes is closed");
   }

@@ -23,7 +23,7 @@ class SingleProcess : public Processes {
   int64_t local_world_size() const override { return 1; }
   void all_reduce(torch::Tensor&) override {}
   void broadcast(torch::Tensor&) override {}
-  void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>&) override {
+  void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>&, bool) override {
     loss.backward();
   }
   bool end_with_error(const std::string&) override { return true; }

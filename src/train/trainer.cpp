@@ -328,10 +328,7 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
     mean += scaled.detach();
     if (loss.auxiliary.defined())
       scaled = scaled + loss.auxiliary / static_cast<double>(count * processes_->world_size());
-    if (&batch == &batches.back())
-      processes_->backward(scaled, parameters_);
-    else
-      scaled.backward();
+    processes_->backward(scaled, parameters_, /*all_reduce=*/&batch == &batches.back());
   }
   auto sums = torch::stack({mean.cpu(), torch::tensor(matches.correct, torch::kDouble),
                             torch::tensor(matches.total, torch::kDouble)});

@@ -96,6 +96,26 @@ TEST_P(TrainingInProcesses, FollowsASingleProcess) {
   for (const auto& training : trainings) expect_equal(*training, expected);
 }
 
+TEST(Processes, AddUpGradientsOfParametersThatOnlyEarlierBatchesUse) {
+  const auto errors = in_processes(2, [](const auto& processes) {
+    const std::vector parameters{torch::ones({}).requires_grad_(),
+                                 torch::ones({}).requires_grad_()};
+    for (int step = 0; step < 2; ++step) {
+      for (auto parameter : parameters) parameter.mutable_grad().reset();
+      const auto factor = static_cast<double>(1 + processes->rank());
+      const auto first = factor * parameters[0];
+      const auto loss = processes->rank() == 0 ? first + parameters[1] : first;
+      processes->backward(loss, parameters, /*all_reduce=*/false);
+      EXPECT_EQ(parameters[0].grad().template item<double>(), factor) << "of this process";
+      processes->backward(factor * parameters[0], parameters, /*all_reduce=*/true);
+      EXPECT_EQ(parameters[0].grad().template item<double>(), 6.0);
+      ASSERT_TRUE(parameters[1].grad().defined());
+      EXPECT_EQ(parameters[1].grad().template item<double>(), 1.0);
+    }
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
 /// A module with a buffer that each process changes in training, like the statistics of a batch
 /// norm. The loss of a validation batch is the buffer.
 struct Buffered : train::Objective {

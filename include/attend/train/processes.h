@@ -36,11 +36,13 @@ class ATTEND_API Processes {
   /// Replaces the values of `tensor`, a contiguous tensor, by those of rank 0. The tensors have the
   /// same shape and dtype.
   virtual void broadcast(torch::Tensor& tensor) = 0;
-  /// Calls `loss.backward()`, and replaces the gradients of `parameters` by their sums over all
-  /// processes. The sums include what earlier backward passes have added to the gradients. The
-  /// gradient of a parameter on which no process's loss depends stays undefined.
-  virtual void backward(const torch::Tensor& loss,
-                        const std::vector<torch::Tensor>& parameters) = 0;
+  /// Calls `loss.backward()`. With `all_reduce`, also replaces the gradients of `parameters` by
+  /// their sums over all processes. For gradient accumulation, call `backward` without `all_reduce`
+  /// for all batches of a step but the last one, with the same parameters: the sums include what
+  /// these calls have added to the gradients. The gradient of a parameter on which no loss of a
+  /// process depends stays undefined.
+  virtual void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>& parameters,
+                        bool all_reduce) = 0;
   /// Tells the others that this process ends because of an error with this message: the functions
   /// that they call throw. Returns false if rank 0 ends with the same message, or with one that
   /// begins with it, so that the message need not be printed again. Waits for rank 0 for a few
