@@ -5,16 +5,34 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include <algorithm>
 #include <chrono>
+#include <random>
 #include <sstream>
 #include <stdexcept>
 
 namespace attend::distributed {
 namespace {
 
+using StorePtr = c10::intrusive_ptr<c10d::Store>;
+
 constexpr auto kAnswer = "answer";
 constexpr char kWelcome = ' ', kDifferent = 'd', kAbsent = 'a';
+// Longer than it takes rank 0 to answer.
+constexpr auto kMargin = std::chrono::seconds(5);
+
+/// Key of a random text of the process that has this rank now. Processes of an earlier start have
+/// other texts.
+std::string hello_key(int64_t rank) {
+  return fmt::format("attend/hello/{}", rank);
+}
+
+/// Key of the id of the session to which rank 0 has invited the process with this text.
+std::string session_key(const std::string& hello) {
+  return fmt::format("attend/session/{}", hello);
+}
 
 std::string greeting_key(int64_t rank) {
   return fmt::format("greeting/{}", rank);
@@ -22,6 +40,15 @@ std::string greeting_key(int64_t rank) {
 
 std::string read_key(int64_t rank) {
   return fmt::format("read/{}", rank);
+}
+
+std::string random_text() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+StorePtr store_of_session(const StorePtr& store, const std::string& session) {
+  return c10::make_intrusive<c10d::PrefixStore>("attend/" + session, store);
 }
 
 double timeout_seconds(const c10d::Store& store) {
@@ -41,39 +68,75 @@ std::string difference(int64_t rank, const std::string& greeting,
   return "";
 }
 
-/// Waits for the greetings of all processes. Returns the answer to them: its kind and a message.
-std::string answer_to_all(c10d::Store& store, const Launch& launch,
-                          const std::vector<std::string>& properties) {
-  for (int64_t rank = 1; rank < launch.world_size; ++rank) {
-    if (!wait_for(store, greeting_key(rank), store.getTimeout())) {
-      return kAbsent + fmt::format("rank {} of {} has not started within {} s", rank,
-                                   launch.world_size, timeout_seconds(store));
+/// Invites all processes to the session until they have greeted there, and compares them. Returns
+/// the answer to them: its kind and a message.
+std::string answer_to_all(c10d::Store& store, c10d::Store& in_session, const Launch& launch,
+                          const std::string& session, const std::vector<std::string>& properties) {
+  std::vector<int64_t> absent;
+  for (int64_t rank = 1; rank < launch.world_size; ++rank) absent.push_back(rank);
+  std::string text;  // describes the first difference
+  const auto has_greeted = [&](int64_t rank) {
+    if (in_session.check({greeting_key(rank)})) {
+      const auto found = difference(rank, in_session.get_to_str(greeting_key(rank)), properties);
+      if (text.empty()) text = found;
+      return true;
     }
-    const auto text = difference(rank, store.get_to_str(greeting_key(rank)), properties);
-    if (!text.empty()) return kDifferent + text;
+    // The text of this rank may still change: now it may be that of a process of an earlier start.
+    if (store.check({hello_key(rank)}))
+      store.set(session_key(store.get_to_str(hello_key(rank))), session);
+    return false;
+  };
+  const auto all_have_greeted = [&] {
+    std::erase_if(absent, has_greeted);
+    return absent.empty();
+  };
+  wait_until(store.getTimeout(), [&] { return all_have_greeted() || !text.empty(); });
+  if (!text.empty()) {
+    wait_until(std::min<std::chrono::milliseconds>(kMargin, store.getTimeout()), all_have_greeted);
+    return kDifferent + text;
   }
-  return std::string(1, kWelcome);
+  if (absent.empty()) return std::string(1, kWelcome);
+  const bool several = absent.size() > 1;
+  return kAbsent + fmt::format("rank{} {} of {} {} not started within {} s", several ? "s" : "",
+                               fmt::join(absent, ", "), launch.world_size, several ? "have" : "has",
+                               timeout_seconds(store));
 }
 
-/// Waits for the answer of rank 0.
-std::string answer_in(c10d::Store& store) {
-  if (wait_for(store, kAnswer, store.getTimeout())) return store.get_to_str(kAnswer);
+/// Waits for the invitation of rank 0. Returns the id of the session.
+std::string invitation(c10d::Store& store, const Launch& launch) {
+  const auto hello = random_text();
+  store.set(hello_key(launch.rank), hello);
+  if (wait_for(store, session_key(hello), store.getTimeout()))
+    return store.get_to_str(session_key(hello));
   throw std::runtime_error(
-      fmt::format("rank 0 has not answered within {} s", timeout_seconds(store)));
+      fmt::format("rank 0 has not started within {} s", timeout_seconds(store)));
+}
+
+/// Waits for the answer of rank 0, which may wait for another process as long as the timeout.
+std::string answer_in(c10d::Store& in_session) {
+  if (wait_for(in_session, kAnswer, in_session.getTimeout() + kMargin))
+    return in_session.get_to_str(kAnswer);
+  throw std::runtime_error(
+      fmt::format("rank 0 has not answered within {} s", timeout_seconds(in_session)));
 }
 
 }  // namespace
 
-void greet(c10d::Store& store, const Launch& launch, const std::vector<std::string>& properties) {
-  store.set(greeting_key(launch.rank), fmt::format("{}", fmt::join(properties, "\n")));
-  if (launch.rank == 0) store.set(kAnswer, answer_to_all(store, launch, properties));
-  const auto answer = answer_in(store);
-  if (answer[0] == kWelcome) return;
-  store.set(read_key(launch.rank), "");
+StorePtr greet(const StorePtr& store, const Launch& launch,
+               const std::vector<std::string>& properties) {
+  const bool is_rank_0 = launch.rank == 0;
+  const auto session = is_rank_0 ? random_text() : invitation(*store, launch);
+  auto in_session = store_of_session(store, session);
+  in_session->set(greeting_key(launch.rank), fmt::format("{}", fmt::join(properties, "\n")));
+  if (is_rank_0)
+    in_session->set(kAnswer, answer_to_all(*store, *in_session, launch, session, properties));
+  const auto answer = answer_in(*in_session);
+  if (answer[0] == kWelcome) return in_session;
+  in_session->set(read_key(launch.rank), "");
   // The store may end with this process: those that have started read the answer first.
-  for (int64_t rank = 1; launch.rank == 0 && rank < launch.world_size; ++rank) {
-    if (store.check({greeting_key(rank)}))
-      wait_for(store, read_key(rank), std::chrono::milliseconds(1000));
+  for (int64_t rank = 1; is_rank_0 && rank < launch.world_size; ++rank) {
+    if (in_session->check({greeting_key(rank)}))
+      wait_for(*in_session, read_key(rank), std::chrono::milliseconds(1000));
   }
   if (answer[0] == kDifferent) throw InputError(answer.substr(1));
   throw std::runtime_error(answer.substr(1));

@@ -10,11 +10,14 @@
 
 namespace attend::distributed {
 
-/// Compares the processes through the store, before they are connected. `properties` are lines such
-/// as "WORLD_SIZE 2", in the same order in all processes. Throws InputError in all processes if a
-/// line differs from that of rank 0, std::runtime_error if a process has not called this function
-/// within the timeout of the store. The messages name the rank.
-ATTEND_API void greet(c10d::Store& store, const Launch& launch,
-                      const std::vector<std::string>& properties);
+/// Waits until all processes have called this function, and compares them. Returns the part of
+/// `store` that only these processes use: a launcher may start the processes again with the same
+/// store, which then contains what earlier processes have written. `properties` are lines such as
+/// "WORLD_SIZE 2", in the same order in all processes. Throws InputError in all processes if a line
+/// differs from that of rank 0, std::runtime_error if a process has not called this function within
+/// the timeout of the store. The messages name the rank.
+ATTEND_API c10::intrusive_ptr<c10d::Store> greet(const c10::intrusive_ptr<c10d::Store>& store,
+                                                 const Launch& launch,
+                                                 const std::vector<std::string>& properties);
 
 }  // namespace attend::distributed

@@ -11,7 +11,6 @@
 // ProcessGroupGloo.hpp includes headers of Gloo, which LibTorch does not have; they are Debian's.
 // Only pointers to Gloo's types are used here, and LibTorch makes the objects, so that the versions
 // of the headers and of the library may differ.
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
@@ -117,10 +116,9 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& 
   store_options.numWorkers = static_cast<int>(launch.world_size);
   store_options.waitWorkers = false;
   store_options.timeout = options.timeout;
+  store_options.multiTenant = true;  // `init` may be called again while the server exists
   return connected(launch, [&]() -> c10::intrusive_ptr<c10d::Store> {
-    return c10::make_intrusive<c10d::PrefixStore>(
-        "attend/" + launch.attempt,
-        c10::make_intrusive<c10d::TCPStore>(launch.address, store_options));
+    return c10::make_intrusive<c10d::TCPStore>(launch.address, store_options);
   });
 }
 
@@ -147,15 +145,13 @@ class GlooProcesses : public train::Processes {
   GlooProcesses(const Launch& launch, const Options& options)
       : launch_(launch),
         options_(options),
-        store_(make_store(launch, options)),
-        last_words_(store_, launch, std::min(kPatience, options.timeout)) {
-    greet(*store_, launch,
-          {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
-           "LibTorch " TORCH_VERSION,
-           fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
-           fmt::format("compression {}", to_string(options.compression))});
-    group_ = make_group(store_, launch, options);
-  }
+        store_(greet(make_store(launch, options), launch,
+                     {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
+                      "LibTorch " TORCH_VERSION,
+                      fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+                      fmt::format("compression {}", to_string(options.compression))})),
+        last_words_(store_, launch, std::min(kPatience, options.timeout)),
+        group_(make_group(store_, launch, options)) {}
 
   int64_t rank() const override { return launch_.rank; }
   int64_t world_size() const override { return launch_.world_size; }

@@ -8,16 +8,22 @@
 
 namespace attend::distributed {
 
-/// Waits until the store has the key. Returns false if it does not have it within the timeout;
-/// c10d::Store::wait would then print warnings.
-inline bool wait_for(c10d::Store& store, const std::string& key,
-                     std::chrono::milliseconds timeout) {
+/// Waits until `done` returns true. Returns false if it does not within the timeout.
+template <typename Done>
+bool wait_until(std::chrono::milliseconds timeout, const Done& done) {
   const auto end = std::chrono::steady_clock::now() + timeout;
-  while (!store.check({key})) {
+  while (!done()) {
     if (std::chrono::steady_clock::now() >= end) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }
   return true;
+}
+
+/// Waits until the store has the key. Returns false if it does not have it within the timeout;
+/// c10d::Store::wait would then print warnings.
+inline bool wait_for(c10d::Store& store, const std::string& key,
+                     std::chrono::milliseconds timeout) {
+  return wait_until(timeout, [&] { return store.check({key}); });
 }
 
 }  // namespace attend::distributed

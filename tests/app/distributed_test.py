@@ -254,6 +254,13 @@ class Distributed(RunsTest):
         self.assertEqual(ends[0][0], 1, ends)
         expect_names(self, ends[0][2], "rank 1", 2)
 
+    def test_all_name_a_process_that_does_not_start(self):
+        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",
+                                    self.folder / "run"], 3, only=[0, 1]))
+        self.assertEqual([end[0] for end in ends], [1, 1], ends)
+        for _, _, error in ends:
+            expect_names(self, error, "rank 2")
+
     def test_a_port_in_use_is_named(self):
         with socket.socket() as used:
             used.bind(("", 0))

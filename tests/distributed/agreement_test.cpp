@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <fstream>
+#include <thread>
 
 namespace attend::distributed {
 namespace {
@@ -35,8 +36,8 @@ Launch launch_of_rank(int64_t rank, int64_t size) {
 
 TEST(Greet, EqualProcessesAreAccepted) {
   const auto store = make_hash_store();
-  const auto errors = in_threads(
-      3, [&](int64_t rank) { greet(*store, launch_of_rank(rank, 3), {"WORLD_SIZE 3"}); });
+  const auto errors =
+      in_threads(3, [&](int64_t rank) { greet(store, launch_of_rank(rank, 3), {"WORLD_SIZE 3"}); });
   EXPECT_THAT(errors, Each(""));
 }
 
@@ -44,7 +45,7 @@ TEST(Greet, NamesWhatDiffers) {
   const auto store = make_hash_store();
   const auto errors = in_threads(3, [&](int64_t rank) {
     const auto version = rank == 2 ? "LibTorch 2.12" : "LibTorch 2.13";
-    const auto call = [&] { greet(*store, launch_of_rank(rank, 3), {"WORLD_SIZE 3", version}); };
+    const auto call = [&] { greet(store, launch_of_rank(rank, 3), {"WORLD_SIZE 3", version}); };
     EXPECT_THAT(call,
                 testing::ThrowsMessage<InputError>(AllOf(
                     HasSubstr("rank 2"), HasSubstr("LibTorch 2.12"), HasSubstr("LibTorch 2.13"))));
@@ -52,13 +53,36 @@ TEST(Greet, NamesWhatDiffers) {
   EXPECT_THAT(errors, Each(""));
 }
 
-TEST(Greet, NamesTheProcessThatDoesNotStart) {
+TEST(Greet, AllNameTheProcessesThatDoNotStart) {
   const auto store = make_hash_store();
-  const auto errors = in_threads(2, [&](int64_t rank) {
-    if (rank == 0) store->setTimeout(std::chrono::milliseconds(50));
-    if (rank == 0) greet(*store, launch_of_rank(rank, 3), {});
+  store->setTimeout(std::chrono::milliseconds(500));
+  const auto errors = in_threads(4, [&](int64_t rank) {
+    if (rank % 2 == 0) greet(store, launch_of_rank(rank, 4), {});
   });
-  EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1"), HasSubstr("0.05")));
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("ranks 1, 3 "), HasSubstr("0.5")));
+  EXPECT_EQ(errors[2], errors[0]);
+}
+
+TEST(Greet, NamesRank0IfItDoesNotStart) {
+  const auto store = make_hash_store();
+  store->setTimeout(std::chrono::milliseconds(50));
+  EXPECT_THAT(
+      [&] { greet(store, launch_of_rank(1, 2), {}); },
+      testing::ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("rank 0 "), HasSubstr("0.05"))));
+}
+
+TEST(Greet, AStoreMayContainTheGreetingsOfEarlierProcesses) {
+  const auto store = make_hash_store();
+  for (const std::string version : {"1", "2"}) {
+    const auto errors = in_threads(3, [&](int64_t rank) {
+      // Rank 0 finds the texts of the earlier processes first.
+      if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      const auto session = greet(store, launch_of_rank(rank, 3), {"attend " + version});
+      session->set("last", version);
+      EXPECT_EQ(session->get_to_str("last"), version);
+    });
+    EXPECT_THAT(errors, Each(""));
+  }
 }
 
 TEST(LastWords, NameTheProcessThatDoesNotAnswer) {

@@ -116,6 +116,22 @@ TEST(Processes, AddUpGradientsOfParametersThatOnlyEarlierBatchesUse) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
+TEST(Connect, MayBeCalledAgain) {
+  const auto launch = local_launch(2);
+  const auto errors = in_threads(2, [&](int64_t rank) {
+    auto own = launch;
+    own.rank = rank;
+    const auto first = connect(own, {});
+    const auto second = connect(own, {.compression = Compression::bf16});
+    for (const auto& processes : {first, second}) {
+      auto sum = torch::ones({});
+      processes->all_reduce(sum);
+      EXPECT_EQ(sum.item<double>(), 2.0);
+    }
+  });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
 /// A module with a buffer that each process changes in training, like the statistics of a batch
 /// norm. The loss of a validation batch is the buffer.
 struct Buffered : train::Objective {
