@@ -17,6 +17,7 @@
 #include "table_text.h"
 #include "task_cache.h"
 #include "terminal.h"
+#include "train/process_calls.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
 #include "train_run.h"
@@ -43,7 +44,8 @@ struct TrainArguments {
   double epochs = 0.0;                      ///< 0 if --epochs was not given
   std::vector<std::vector<Setting>> sweep;  ///< as in `Sweep`; empty if --sweep was not given
   bool overwrite = false;
-  bool is_restart = false;  ///< the launcher has started the same command before
+  bool has_begun = false;  ///< the launcher has started the same command before, which has begun
+                           ///< the run in `out`
   bool print_config = false;
   std::string init_from;  ///< directory of a run
   bool serve = false;
@@ -197,7 +199,7 @@ void check_output(const TrainArguments& arguments) {
                     "another directory",
                     arguments.out, runs));
   }
-  if (train::RunDirectory::exists(out) && !arguments.overwrite && !arguments.is_restart &&
+  if (train::RunDirectory::exists(out) && !arguments.overwrite && !arguments.has_begun &&
       !fs::exists(out / train::RunFiles::replaced, missing)) {
     throw InputError(
         fmt::format("{0} exists and contains a run: continue it with --resume {0}, "
@@ -242,8 +244,7 @@ std::unique_ptr<TrainingServer> start_server(const TrainArguments& arguments,
 
 train::RunMode mode_of(const TrainArguments& arguments) {
   if (!arguments.resume.empty()) return train::RunMode::resume;
-  // The same command goes on with the run that it has begun.
-  if (arguments.is_restart && !arguments.out.empty()) return train::RunMode::begin_or_resume;
+  if (arguments.has_begun) return train::RunMode::begin_or_resume;
   return arguments.overwrite ? train::RunMode::overwrite : train::RunMode::begin;
 }
 
@@ -286,6 +287,26 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     if (rank > 0) throw;
     throw std::runtime_error(error_text(error) + train::replaced_clause(directory));
   }
+}
+
+/// Returns the id of the run in the directory, or why there is none.
+std::string run_id_of(const fs::path& directory) {
+  if (!train::RunDirectory::exists(directory)) return "no run";
+  try {
+    return train::read_record(directory / train::RunFiles::data).run_id;
+  } catch (const InputError&) {
+    return "damaged";
+  }
+}
+
+/// True if the launcher has started the same command before, and the command has begun the run in
+/// --out. Called in rank 0.
+bool has_begun(const TrainArguments& arguments, const std::optional<distributed::Launch>& launch) {
+  if (arguments.out.empty() || !launch) return false;
+  const auto path = fs::absolute(arguments.out).lexically_normal().string();
+  const auto now = run_id_of(arguments.out);
+  const auto first = distributed::value_at_first_start(*launch, "run/" + path, now);
+  return train::RunDirectory::exists(arguments.out) && now != first;
 }
 
 /// Connects the processes that a launcher has started. --print-config needs no other process.
@@ -346,9 +367,10 @@ void run_train(const CLI::App& app, TrainArguments& arguments, const RecipeFlags
   ignore_write_signals();  // a closed pipe must not end the run
   const auto launch = distributed::launch_of_this_process();
   if (arguments.print_config && launch && launch->rank > 0) return;  // rank 0 prints
-  arguments.is_restart = launch && launch->attempt != "0";
   const auto processes = connect(arguments);
   try {
+    arguments.has_begun =
+        any_process(*processes, processes->rank() == 0 && has_begun(arguments, launch));
     train_in(processes, arguments, flags);
   } catch (const Interrupted&) {
     throw;

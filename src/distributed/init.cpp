@@ -243,6 +243,15 @@ class GlooProcesses : public train::Processes {
 
 }  // namespace
 
+std::string value_at_first_start(const Launch& launch, const std::string& key,
+                                 const std::string& value) {
+  if (!launch.has_store) return value;
+  // With a prefix, since compareSet takes an empty value for none.
+  const auto first =
+      make_store(launch, {})->compareSet("attend/first/" + key, "", "value " + value);
+  return first.substr(std::string_view("value ").size());
+}
+
 std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options) {
   if (options.backend == Backend::nccl) {
     throw InputError(fmt::format("backend nccl: {}, expected gloo",

@@ -52,8 +52,8 @@ std::optional<Launch> launch_of(const Environment& environment) {
     launch.rank = number(launcher.rank, *rank, 0, launch.world_size - 1);
     if (const auto local = environment(launcher.local_world_size))
       launch.local_world_size = number(launcher.local_world_size, *local, 1, launch.world_size);
-    launch.attempt = environment("TORCHELASTIC_RESTART_COUNT").value_or("0");
-    if (launch.world_size == 1) return launch;
+    launch.has_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
+    if (launch.world_size == 1 && !launch.has_store) return launch;
     const auto required = [&](const char* name) {
       const auto value = environment(name);
       if (!value || value->empty()) {
@@ -67,7 +67,6 @@ std::optional<Launch> launch_of(const Environment& environment) {
     };
     launch.address = required("MASTER_ADDR");
     launch.port = number("MASTER_PORT", required("MASTER_PORT"), 1, 65535);
-    launch.has_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
     return launch;
   }
   return std::nullopt;

@@ -19,7 +19,6 @@ struct Launch {
   std::string address;     ///< machine of the store through which the processes find each other
   int64_t port = 0;        ///< port of the store
   bool has_store = false;  ///< the launcher runs the store; otherwise, rank 0 does
-  std::string attempt;  ///< number of restarts by the launcher; each has its own keys in the store
 };
 
 /// Returns the value of an environment variable.
@@ -30,6 +29,13 @@ using Environment = std::function<std::optional<std::string>(const char* name)>;
 ATTEND_API std::optional<Launch> launch_of(const Environment& environment);
 /// Returns what the launcher of this process tells.
 ATTEND_API std::optional<Launch> launch_of_this_process();
+
+/// Returns the `value` for `key` at the first start of this launch, also if the launcher has
+/// started the processes again since then. Returns `value` if the launcher has no store, which
+/// would survive the processes. Called by one process. Throws std::runtime_error if the store
+/// cannot be reached.
+ATTEND_API std::string value_at_first_start(const Launch& launch, const std::string& key,
+                                            const std::string& value);
 
 /// Connects the processes of a launch, which has more than one. Throws as `init` does.
 ATTEND_API std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options);

@@ -80,6 +80,10 @@ def metrics_of(run):
     return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
 
 
+def run_id_of(run):
+    return json.loads((run / "data.json").read_text())["run_id"]
+
+
 def distance(run, reference):
     """Norm of the difference of all weights of the latest checkpoints, divided by the norm of the weights."""
     difference = norm = 0.0
@@ -306,6 +310,56 @@ class Distributed(RunsTest):
         self.assertEqual(launcher.returncode, 0, error)
         self.assertTrue(result_of(whole) == result_of(restarted))
         self.assertEqual(reports_of(whole), reports_of(restarted))
+
+    def test_restarts_by_torchrun_do_not_resume_a_run_that_existed(self):
+        self.require_torchrun()
+        run = self.folder / "run"
+        arguments = ["--task", "copy", *tiny()]
+        self.train("--task", "copy", *tiny(max_steps=20), "--out", run)
+        before, run_id = result_of(run), run_id_of(run)
+        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out", run)
+        _, error = launcher.communicate(timeout=240)
+        self.assertNotEqual(launcher.returncode, 0)
+        expect_names(self, error, "--resume", "--overwrite", run)
+        self.assertEqual(result_of(run), before)
+        # The first start fails before the command.
+        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, "sh", "-c",
+                            'test $TORCHELASTIC_RESTART_COUNT = 1 && exec "$0" "$@"', ATTEND, "train", *arguments,
+                            "--overwrite", "--out", run)
+        out, error = launcher.communicate(timeout=240)
+        self.assertEqual(launcher.returncode, 0, error)
+        self.assertNotIn("resumed", out)
+        self.assertEqual(last_step(run), TINY["max-steps"])
+        self.assertNotEqual(run_id_of(run), run_id)
+
+    def test_restarts_by_torchrun_go_on_with_a_run_that_replaces_another_one(self):
+        self.require_torchrun()
+        run = self.folder / "run"
+        self.train("--task", "copy", *tiny(max_steps=2), "--out", run)
+        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", "--task", "copy",
+                            *tiny(max_steps=300, checkpoint_every=5), "--overwrite", "--out", run)
+        self.assertTrue(wait_for(lambda: last_step(run) >= 10, launcher))
+        os.kill(children_of(launcher)[0], signal.SIGKILL)
+        out, error = launcher.communicate(timeout=240)
+        self.assertEqual(launcher.returncode, 0, error)
+        self.assertIn("resumed", out)
+        self.assertEqual(last_step(run), 300)
+
+    def test_restarts_by_torchrun_of_one_of_two_nodes_go_on(self):
+        self.require_torchrun()
+        run = self.folder / "run"
+        command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", 2, "--nproc-per-node", 1, "--rdzv-backend",
+                   "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-id", "run", "--max-restarts", 2,
+                   "--monitor-interval", 0.1, "--no-python", ATTEND, "train", "--task", "copy",
+                   *tiny(max_steps=300, checkpoint_every=5), "--ddp-timeout", 60, "--out", run]
+        nodes = [subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                  encoding="utf-8") for _ in range(2)]
+        self.assertTrue(wait_for(lambda: last_step(run) >= 10, nodes[0]))
+        os.kill(children_of(nodes[1])[0], signal.SIGKILL)  # torchrun counts only restarts of this node
+        ends = ends_of(nodes)
+        self.assertEqual([end[0] for end in ends], [0, 0], ends)
+        self.assertIn("resumed", ends[0][1] + ends[1][1])
+        self.assertEqual(last_step(run), 300)
 
     def require_torchrun(self):
         if subprocess.run([sys.executable, "-c", "import torch.distributed.run"], capture_output=True).returncode:

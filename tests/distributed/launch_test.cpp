@@ -50,9 +50,10 @@ TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
 TEST(LaunchOf, ASingleProcessNeedsNoAddress) {
   Variables variables{{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   EXPECT_EQ(launch_with(variables)->world_size, 1);
-  EXPECT_EQ(launch_with(variables)->attempt, "0");
-  variables["TORCHELASTIC_RESTART_COUNT"] = "2";
-  EXPECT_EQ(launch_with(variables)->attempt, "2");
+  variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
+  EXPECT_THAT([&] { launch_with(variables); },
+              testing::ThrowsMessage<InputError>(testing::HasSubstr("MASTER_ADDR")))
+      << "the address of the launcher's store";
 }
 
 TEST(LaunchOf, NamesWrongVariables) {

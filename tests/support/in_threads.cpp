@@ -33,7 +33,6 @@ Launch local_launch(int64_t size) {
   launch.local_world_size = size;
   launch.address = "127.0.0.1";
   launch.port = free_port();
-  launch.attempt = "0";
   return launch;
 }
 
