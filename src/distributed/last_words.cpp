@@ -6,6 +6,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <mutex>
+#include <utility>
 
 namespace attend::distributed {
 namespace {
@@ -16,16 +19,41 @@ constexpr auto kCause = "cause";      // the text that `cause` returns in all pr
 constexpr auto kMessage = "message";  // of rank 0
 constexpr auto kNoticed = "noticed";  // by rank: knows that a process has ended
 constexpr auto kDone = "done";        // by rank: has read the message of rank 0
+constexpr auto kAlive = "alive";      // by rank: a number that increases as long as it is alive
+constexpr int kBeats = 5;             // signs of life within the patience
 
 std::string key_of(const char* key, int64_t rank) {
   return fmt::format("{}/{}", key, rank);
+}
+
+/// Sets the key to an increasing number, once in each period, until a stop is requested or the
+/// store is gone.
+void beat(const std::stop_token& stop, c10d::Store& store, const std::string& key,
+          std::chrono::milliseconds period) {
+  std::mutex mutex;
+  std::condition_variable_any wake;  // by a stop request
+  std::unique_lock lock(mutex);
+  try {
+    for (int64_t count = 0; !stop.stop_requested(); ++count) {
+      store.set(key, fmt::format("{}", count));
+      wake.wait_for(lock, stop, period, [] { return false; });
+    }
+  } catch (const std::exception&) {  // the main thread notices it too
+  }
 }
 
 }  // namespace
 
 LastWords::LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
                      std::chrono::milliseconds patience)
-    : store_(std::move(store)), launch_(launch), patience_(patience) {}
+    : store_(std::move(store)),
+      launch_(launch),
+      patience_(patience),
+      // A connection of its own: the main thread may wait in the other one.
+      heartbeat_([own = store_->clone(), key = key_of(kAlive, launch.rank),
+                  period = patience / kBeats](const std::stop_token& stop) {
+        beat(stop, *own, key, period);
+      }) {}
 
 std::vector<int64_t> LastWords::without(const char* key) {
   const auto end = Clock::now() + patience_;
@@ -38,11 +66,32 @@ std::vector<int64_t> LastWords::without(const char* key) {
   return missing;
 }
 
+std::vector<std::string> LastWords::signs_of_life() {
+  std::vector<std::string> signs;
+  for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
+    const auto key = key_of(kAlive, rank);
+    signs.push_back(store_->check({key}) ? store_->get_to_str(key) : "");
+  }
+  return signs;
+}
+
 std::string LastWords::cause(const std::string& error) {
   try {
     store_->setTimeout(patience_);
     store_->set(key_of(kNoticed, launch_.rank), "");
-    if (!store_->check({kCause})) silent_ = without(kNoticed);
+    if (!store_->check({kCause})) {
+      const auto before = signs_of_life();
+      silent_ = without(kNoticed);
+      const auto now = signs_of_life();
+      // A process that computes for a long time notices it later, and is not the cause, unless all
+      // processes are alive: then it has not answered within the timeout.
+      std::vector<int64_t> dead;
+      std::ranges::copy_if(silent_, std::back_inserter(dead), [&](int64_t rank) {
+        const auto index = static_cast<std::size_t>(rank);
+        return now[index] == before[index];
+      });
+      if (!dead.empty()) silent_ = std::move(dead);
+    }
     const auto text =
         silent_.empty()
             ? fmt::format("the connection of the processes has failed: {}", error)

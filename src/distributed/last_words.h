@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace attend::distributed {
@@ -15,7 +16,8 @@ namespace attend::distributed {
 /// the cause of all others.
 class ATTEND_API LastWords {
  public:
-  /// A process waits at most for `patience` until the others have noticed that one has ended.
+  /// A process waits at most for `patience` until the others have noticed that one has ended. A
+  /// thread shows the others, more often than that, that this process is alive.
   LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
             std::chrono::milliseconds patience);
 
@@ -33,11 +35,14 @@ class ATTEND_API LastWords {
  private:
   /// Waits for a key of each process except `silent_`; returns the ranks whose keys are missing.
   std::vector<int64_t> without(const char* key);
+  /// Returns the last sign of life of each process, by rank; empty if there is none.
+  std::vector<std::string> signs_of_life();
 
   c10::intrusive_ptr<c10d::Store> store_;
   Launch launch_;
   std::chrono::milliseconds patience_;
   std::vector<int64_t> silent_;  // do not answer
+  std::jthread heartbeat_;
 };
 
 }  // namespace attend::distributed

@@ -96,6 +96,28 @@ TEST(LastWords, NameTheProcessThatDoesNotAnswer) {
   EXPECT_EQ(errors[2], errors[0]);
 }
 
+TEST(LastWords, DoNotNameAProcessThatComputes) {
+  const auto store = make_hash_store();
+  const auto errors = in_threads(3, [&](int64_t rank) {
+    if (rank == 2) return;
+    LastWords words(store, launch_of_rank(rank, 3), std::chrono::milliseconds(500));
+    if (rank == 1) store->wait({"cause"}, std::chrono::minutes(1));  // notices it last
+    throw std::runtime_error(words.cause("closed by peer"));
+  });
+  EXPECT_THAT(errors[0], HasSubstr("rank 2 "));
+  EXPECT_EQ(errors[1], errors[0]);
+}
+
+TEST(LastWords, NameAProcessThatIsAliveIfAllAre) {
+  const auto store = make_hash_store();
+  const auto errors = in_threads(2, [&](int64_t rank) {
+    LastWords words(store, launch_of_rank(rank, 2), std::chrono::milliseconds(500));
+    if (rank == 1) store->wait({"cause"}, std::chrono::minutes(1));
+    if (rank == 0) throw std::runtime_error(words.cause("timed out"));
+  });
+  EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("timed out")));
+}
+
 TEST(LastWords, TellTheErrorOfAnotherProcess) {
   const auto store = make_hash_store();
   const auto errors = in_threads(3, [&](int64_t rank) {
