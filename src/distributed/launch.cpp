@@ -8,6 +8,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <limits>
+#include <string_view>
 
 namespace attend::distributed {
 namespace {
@@ -17,26 +18,62 @@ struct Launcher {
   const char* rank;
   const char* world_size;
   const char* local_world_size;
+  const char* node;  // null: local_world_size is that of this machine, not a list of all machines
 };
 
-// SLURM_STEP_NUM_TASKS is set by srun only. SLURM_NTASKS is also set in a batch script, where a
-// program that is started without srun is alone.
+// The variables of Slurm that contain STEP are set by srun only. SLURM_NTASKS is also set in a
+// batch script, where a program that is started without srun is alone.
 constexpr std::array kLaunchers{
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"},
-    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS_PER_NODE"},
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE"}};
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr},
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"},
+    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
+             nullptr}};
+
+/// Reads an integer at the beginning of `text`, and removes it; std::nullopt if there is none.
+std::optional<int64_t> take_number(std::string_view& text) {
+  int64_t value = 0;
+  const auto result = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (result.ec != std::errc()) return std::nullopt;
+  text.remove_prefix(static_cast<std::size_t>(result.ptr - text.data()));
+  return value;
+}
+
+/// Removes `prefix` from the beginning of `text`; returns false if it is not there.
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
 
 int64_t number(const char* name, const std::string& text, int64_t min, int64_t max) {
-  int64_t value = 0;
-  const auto* end = text.data() + text.size();
-  const auto result = std::from_chars(text.data(), end, value);
-  if (result.ec != std::errc() || result.ptr != end || value < min || value > max) {
+  std::string_view rest = text;
+  const auto value = take_number(rest);
+  if (!value || !rest.empty() || *value < min || *value > max) {
     throw InputError(
         fmt::format("environment variable {}: found '{}', expected an integer from {} "
                     "to {}",
                     name, text, min, max));
   }
-  return value;
+  return *value;
+}
+
+/// Returns the number of tasks on a node from a list of Slurm, such as "2(x3),1": two tasks on each
+/// of three nodes, and one task on the fourth.
+int64_t tasks_on_node(const char* name, const std::string& text, int64_t node, int64_t max) {
+  std::string_view rest = text;
+  for (auto nodes_left = node;;) {
+    const auto tasks = take_number(rest);
+    const bool is_repeated = take(rest, "(x");
+    const auto nodes = is_repeated ? take_number(rest) : 1;
+    if (!tasks || *tasks < 1 || *tasks > max || !nodes || (is_repeated && !take(rest, ")"))) break;
+    if (nodes_left < *nodes) return *tasks;
+    nodes_left -= *nodes;
+    if (!take(rest, ",")) break;
+  }
+  throw InputError(
+      fmt::format("environment variable {}: found '{}', expected numbers of tasks from 1 to {} for "
+                  "at least {} nodes, such as 2(x3),1",
+                  name, text, max, node + 1));
 }
 
 }  // namespace
@@ -46,14 +83,22 @@ std::optional<Launch> launch_of(const Environment& environment) {
     const auto rank = environment(launcher.rank);
     const auto world_size = environment(launcher.world_size);
     if (!rank || !world_size) continue;
-    constexpr int64_t kMaxSize = std::numeric_limits<int>::max();
+    constexpr int64_t kMax = std::numeric_limits<int>::max();
     Launch launch;
-    launch.world_size = number(launcher.world_size, *world_size, 1, kMaxSize);
+    launch.world_size = number(launcher.world_size, *world_size, 1, kMax);
     launch.rank = number(launcher.rank, *rank, 0, launch.world_size - 1);
-    if (const auto local = environment(launcher.local_world_size))
-      launch.local_world_size = number(launcher.local_world_size, *local, 1, launch.world_size);
     launch.has_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
     if (launch.world_size == 1 && !launch.has_store) return launch;
+    if (const auto local = environment(launcher.local_world_size)) {
+      const auto* name = launcher.local_world_size;
+      const auto max = launch.world_size;
+      launch.local_world_size =
+          launcher.node == nullptr
+              ? number(name, *local, 1, max)
+              : tasks_on_node(
+                    name, *local,
+                    number(launcher.node, environment(launcher.node).value_or("0"), 0, kMax), max);
+    }
     const auto required = [&](const char* name) {
       const auto value = environment(name);
       if (!value || value->empty()) {

@@ -28,8 +28,9 @@ TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
   const Variables address{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
   for (Variables variables :
        {Variables{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}},
-        Variables{
-            {"SLURM_PROCID", "3"}, {"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_NTASKS_PER_NODE", "4"}},
+        Variables{{"SLURM_PROCID", "3"},
+                  {"SLURM_STEP_NUM_TASKS", "8"},
+                  {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}},
         Variables{{"OMPI_COMM_WORLD_RANK", "3"},
                   {"OMPI_COMM_WORLD_SIZE", "8"},
                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}}) {
@@ -56,6 +57,34 @@ TEST(LaunchOf, ASingleProcessNeedsNoAddress) {
       << "the address of the launcher's store";
 }
 
+TEST(LaunchOf, ReadsTheTasksOfItsNodeInAStepOfSlurm) {
+  Variables variables{{"MASTER_ADDR", "node1"},
+                      {"MASTER_PORT", "29500"},
+                      {"SLURM_PROCID", "0"},
+                      {"SLURM_STEP_NUM_TASKS", "12"},
+                      {"SLURM_STEP_TASKS_PER_NODE", "3,2(x3),1(x3)"},
+                      {"SLURM_NTASKS_PER_NODE", "64"}};  // of the job, which may have other steps
+  EXPECT_EQ(launch_with(variables)->local_world_size, 3) << "node 0";
+  for (const auto& [node, tasks] : {std::pair("0", 3), std::pair("1", 2), std::pair("3", 2),
+                                    std::pair("4", 1), std::pair("6", 1)}) {
+    variables["SLURM_NODEID"] = node;
+    EXPECT_EQ(launch_with(variables)->local_world_size, tasks) << node;
+  }
+  variables["SLURM_STEP_NUM_TASKS"] = variables["SLURM_STEP_TASKS_PER_NODE"] = "1";
+  EXPECT_EQ(launch_with(variables)->world_size, 1) << "srun -n 1 in a job of more tasks";
+}
+
+/// Expects that a list of tasks per node is refused on node 3.
+void expect_slurm_error(const std::string& tasks) {
+  const Variables variables{{"MASTER_ADDR", "a"},  {"MASTER_PORT", "1"},
+                            {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "8"},
+                            {"SLURM_NODEID", "3"}, {"SLURM_STEP_TASKS_PER_NODE", tasks}};
+  EXPECT_THAT([&] { launch_with(variables); }, testing::ThrowsMessage<InputError>(testing::AllOf(
+                                                   testing::HasSubstr("SLURM_STEP_TASKS_PER_NODE"),
+                                                   testing::HasSubstr("'" + tasks + "'"))))
+      << tasks;
+}
+
 TEST(LaunchOf, NamesWrongVariables) {
   const auto expect_error = [](Variables variables, const std::string& name,
                                const std::string& value) {
@@ -72,6 +101,9 @@ TEST(LaunchOf, NamesWrongVariables) {
   expect_error({{"WORLD_SIZE", "0"}}, "WORLD_SIZE", "'0'");
   expect_error({{"MASTER_PORT", "65536"}}, "MASTER_PORT", "'65536'");
   expect_error({{"MASTER_ADDR", ""}}, "MASTER_ADDR", "WORLD_SIZE");
+  for (const std::string tasks : {"", "x", "0", "9", "2(x3", "2(3)", "2(x3)1", "2(x1),1"}) {
+    expect_slurm_error(tasks);
+  }
 }
 
 }  // namespace
