@@ -262,12 +262,13 @@ void Trainer::reset_gradients() {
 void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const {
   const auto latest =
       hooks.checkpoint_sink == nullptr ? std::string() : hooks.checkpoint_sink->latest_path();
-  throw std::runtime_error(fmt::format(
+  const auto message = fmt::format(
       "non-finite loss or gradient at step {}: train_loss {}, grad_norm {}, lr {:.3g}{}; latest "
       "checkpoint: {}; try a lower lr{}",
       progress_.step, progress_.train_loss, progress_.grad_norm, progress_.lr,
       weights_are_finite ? "" : ", and the weights are not finite",
-      latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : ""));
+      latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : "");
+  throw std::runtime_error(broadcast(*processes_, message));  // only rank 0 knows the checkpoint
 }
 
 TrainingBatch Trainer::draw_batch() {

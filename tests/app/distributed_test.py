@@ -265,6 +265,15 @@ class Distributed(RunsTest):
         for _, _, error in ends:
             expect_names(self, error, "rank 2")
 
+    def test_a_non_finite_loss_is_printed_once(self):
+        run = self.folder / "run"
+        diverging = tiny(lr=10, optimizer="muon", weight_decay=10, schedule="constant", max_grad_norm=0,
+                         checkpoint_every=1)
+        ends = ends_of(start_ranks(["train", "--task", "copy", *diverging, "--out", run], 2))
+        self.assertEqual([end[0] for end in ends], [1, 1], ends)
+        expect_names(self, ends[0][2], "train_loss")
+        self.assertEqual(ends[1][2], "", "printed once")
+
     def test_a_port_in_use_is_named(self):
         with socket.socket() as used:
             used.bind(("", 0))
