@@ -65,6 +65,7 @@ TrainingSetup setup_to_resume(const std::filesystem::path& directory, const Reci
   auto setup = make_training_setup(recipe, load_tokenizer(directory), options.task_maker);
   const auto& expected = run.record().data_checksum;
   const auto found = setup.task->data_checksum();
+  check_equal(*options.processes, {{"data with the checksum", found}});
   const auto what = changed_data(recipe, expected, found) + ": checksum of the data";
   throw_if_different(directory, differences_of(Values{{what, expected}}, Values{{what, found}}));
   return setup;

@@ -166,5 +166,28 @@ TEST(RecipeRun, ProcessesWithOtherDataAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "run"));
 }
 
+TEST(RecipeRun, ProcessesThatResumeWithOtherDataAreAllRefused) {
+  const TemporaryDirectory folder;
+  const auto run = folder.path() / "run";
+  const auto path = [&](const std::string& name) { return (folder.path() / name).string(); };
+  for (const std::string name : {"a", "b"})
+    std::ofstream(path(name)) << std::string(1000, 'a') << "ab" << name << '\n';
+  auto recipe = train::find_task("text").defaults;
+  recipe.text = {path("a")};
+  { train::RecipeRun begun(run, recipe, {.mode = train::RunMode::begin}); }
+  const auto errors = in_processes(2, [&](const auto& processes) {
+    const auto task_maker = [&](train::Recipe found, std::shared_ptr<const Tokenizer> tokenizer) {
+      if (processes->rank() == 1) found.text = {path("b")};
+      return train::make_task(found, std::move(tokenizer));
+    };
+    EXPECT_THROW(
+        train::RecipeRun(
+            run, recipe,
+            {.mode = train::RunMode::resume, .task_maker = task_maker, .processes = processes}),
+        InputError);
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
 }  // namespace
 }  // namespace attend::distributed
