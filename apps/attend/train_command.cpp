@@ -319,15 +319,24 @@ std::shared_ptr<train::Processes> connect(const TrainArguments& arguments) {
        .compression = arguments.ddp_compression});
 }
 
+/// Throws InputError, with `advice`, for an option that several processes do not support.
+void check_single_process(const char* option, const train::Processes& processes,
+                          const char* advice) {
+  if (processes.world_size() == 1) return;
+  throw InputError(fmt::format("{} supports a single process, found {}: {}", option,
+                               processes.world_size(), advice));
+}
+
 /// Trains as the command line says, together with the other processes.
 void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArguments& arguments,
               const RecipeFlags& flags) {
   const bool is_sweep = !arguments.sweep.empty();
-  if (is_sweep && processes->world_size() > 1) {
-    throw InputError(
-        fmt::format("--sweep trains with one process, found {}: start the command "
-                    "without a launcher",
-                    processes->world_size()));
+  if (is_sweep) {
+    check_single_process("--sweep", *processes, "start the command without a launcher");
+  }
+  if (arguments.serve) {
+    check_single_process("--serve", *processes,
+                         "remove it, and show the run with attend serve RUN in another terminal");
   }
   if (is_sweep) check_sweep(arguments);
   check_resume(arguments);
@@ -473,8 +482,8 @@ void add_train_command(CLI::App& app) {
       ->add_option_function<std::string>(
           "--serve", read_port,
           fmt::format(
-              "show the run in a browser while it is trained, as attend serve does; without "
-              "PORT: {}, 0 = any free port [not served]",
+              "show the run in a browser while it is trained, as attend serve does, with a single "
+              "process; without PORT: {}, 0 = any free port [not served]",
               arguments->address.port))
       ->expected(0, 1)
       ->type_name("[PORT]")

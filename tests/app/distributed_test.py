@@ -274,6 +274,14 @@ class Distributed(RunsTest):
         expect_names(self, ends[0][2], "train_loss")
         self.assertEqual(ends[1][2], "", "printed once")
 
+    def test_serve_is_refused(self):
+        run = self.folder / "run"
+        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--serve=0", "--out", run], 2))
+        self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        expect_names(self, ends[0][2], "--serve", 2, "attend serve")
+        self.assertEqual(ends[1][2], "", "printed once")
+        self.assertFalse(run.exists())
+
     def test_a_port_in_use_is_named(self):
         with socket.socket() as used:
             used.bind(("", 0))
