@@ -9,6 +9,33 @@
 #include <tuple>
 
 namespace attend {
+namespace {
+
+/// Returns the load-balancing loss: see the documentation of aux_loss. `chosen` (N): how often each
+/// expert was chosen; `probabilities` (N): sums of the router's probabilities over the tokens.
+torch::Tensor load_balancing_loss(const torch::Tensor& chosen, const torch::Tensor& probabilities,
+                                  int64_t top_k) {
+  // Means are computed as sums divided by a count of at least 1, since a mean over no tokens is
+  // NaN.
+  const auto choices = chosen.sum().clamp_min(1.0);
+  const auto share = chosen / choices;                         // f, (N)
+  const auto probability = probabilities * (top_k / choices);  // P, (N)
+  return (share * probability).sum() * chosen.numel();
+}
+
+/// Returns the MixtureOfExperts in `module`, also itself, whose forward has set `aux_loss`.
+std::vector<const MixtureOfExpertsImpl*> mixtures_with_loss(const torch::nn::Module& module) {
+  std::vector<const MixtureOfExpertsImpl*> mixtures;
+  const auto add = [&](const torch::nn::Module& each) {
+    const auto* mixture = each.as<MixtureOfExperts>();
+    if (mixture != nullptr && mixture->aux_loss.defined()) mixtures.push_back(mixture);
+  };
+  add(module);
+  for (const auto& child : module.modules(/*include_self=*/false)) add(*child);
+  return mixtures;
+}
+
+}  // namespace
 
 MixtureOfExpertsImpl::MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options)
     : options(options) {
@@ -30,13 +57,13 @@ void MixtureOfExpertsImpl::reset() {
   experts = register_module("experts", torch::nn::ModuleList());
   for (int64_t i = 0; i < num_experts; ++i) experts->push_back(FeedForward(options.expert()));
   aux_loss = torch::Tensor();
+  router_sums = torch::Tensor();
 }
 
 torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   check_width("MixtureOfExperts", x, options.expert().embed_dim());
   check_submodules(*this, {{"router", router}, {"experts", experts}});
   check_submodules(experts);
-  const int64_t num_experts = options.experts().num_experts();
   const int64_t top_k = options.experts().num_experts_per_tok();
 
   const auto tokens = x.flatten(0, -2);                                      // (B*T, E)
@@ -50,12 +77,8 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   const auto routed = zeros.scatter(-1, chosen, 1.0);  // (B*T, N)
   // In eval mode, forward must not write members, because threads may share the module.
   if (is_training()) {
-    // Means are computed as sums divided by a count of at least 1, since a mean over no tokens is
-    // NaN. f and P: see the documentation of aux_loss.
-    const auto choices = routed.sum().clamp_min(1.0);
-    const auto share = routed.sum(0) / choices;                         // f, (N)
-    const auto probability = probabilities.sum(0) * (top_k / choices);  // P, (N)
-    aux_loss = (share * probability).sum() * num_experts;
+    router_sums = torch::stack({routed.sum(0), probabilities.sum(0)});
+    aux_loss = load_balancing_loss(router_sums[0], router_sums[1], top_k);
   }
 
   const auto expert_weights = zeros.scatter(-1, chosen, weights);  // (B*T, N)
@@ -66,7 +89,9 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
 
 void MixtureOfExpertsImpl::train(bool on) {
   Module::train(on);
-  if (!on) aux_loss.reset();
+  if (on) return;
+  aux_loss.reset();
+  router_sums.reset();
 }
 
 torch::Tensor MixtureOfExpertsImpl::mix_all(const torch::Tensor& tokens,
@@ -103,12 +128,27 @@ void MixtureOfExpertsImpl::pretty_print(std::ostream& stream) const {
 
 torch::Tensor router_aux_loss(ConstModuleRef module) {
   auto sum = torch::zeros({});
-  const auto add = [&](const torch::nn::Module& each) {
-    const auto* mixture = each.as<MixtureOfExperts>();
-    if (mixture != nullptr && mixture->aux_loss.defined()) sum = sum + mixture->aux_loss;
-  };
-  add(*module);
-  for (const auto& child : module->modules(/*include_self=*/false)) add(*child);
+  for (const auto* mixture : mixtures_with_loss(*module)) sum = sum + mixture->aux_loss;
+  return sum;
+}
+
+torch::Tensor router_aux_loss(ConstModuleRef module,
+                              const std::function<void(torch::Tensor&)>& all_reduce) {
+  auto sum = torch::zeros({});
+  const auto mixtures = mixtures_with_loss(*module);
+  if (mixtures.empty()) return sum;
+  std::vector<torch::Tensor> own;
+  for (const auto* mixture : mixtures) own.push_back(mixture->router_sums[0].detach());
+  auto chosen = torch::cat(own);  // by all tokens of the batch
+  all_reduce(chosen);
+  int64_t begin = 0;
+  for (const auto* mixture : mixtures) {
+    const auto& experts = mixture->options.experts();
+    const auto end = begin + experts.num_experts();
+    sum = sum + load_balancing_loss(chosen.slice(0, begin, end), mixture->router_sums[1],
+                                    experts.num_experts_per_tok());
+    begin = end;
+  }
   return sum;
 }
 

@@ -17,8 +17,12 @@ namespace attend {
 inline constexpr std::array kFirstTensors{&ForwardState::first_values,
                                           &ForwardState::first_relative_bias};
 
+/// The tensors of a MixtureOfExperts that its forward pass sets.
+inline constexpr std::array kMixtureTensors{&MixtureOfExpertsImpl::aux_loss,
+                                            &MixtureOfExpertsImpl::router_sums};
+
 /// Returns the MixtureOfExperts modules in `block` that are in training mode. The forward pass sets
-/// the `aux_loss` of these modules.
+/// the tensors of `kMixtureTensors` of these modules.
 inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Module& block) {
   std::vector<MixtureOfExpertsImpl*> mixtures;
   for (const auto& module : block.modules(/*include_self=*/false)) {
@@ -31,8 +35,9 @@ inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Mod
 /// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. The
 /// input tensors and the parameters of the block are arguments of `checkpoint`, which computes
 /// their gradients and detects in-place changes. The results of the block are outputs of
-/// `checkpoint`: the returned tensor, each `aux_loss`, and the tensors of `kFirstTensors` that the
-/// block sets. `shared` and the module `block` are kept alive until the backward pass.
+/// `checkpoint`: the returned tensor, the tensors of `kMixtureTensors`, and those of
+/// `kFirstTensors` that the block sets. `shared` and the module `block` are kept alive until the
+/// backward pass.
 template <typename Block, typename Forward>
 torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
                               const torch::Tensor& x, const torch::Tensor& memory,
@@ -45,7 +50,7 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
   for (const auto* each : {&args, &memory_args}) {
     for (const auto tensor : kArgsTensors) inputs.push_back(each->*tensor);
   }
-  // For each aux_loss and each tensor of kFirstTensors: true if the block has computed it.
+  // For each tensor of kMixtureTensors and of kFirstTensors: true if the block has computed it.
   const auto computed = std::make_shared<std::vector<bool>>();
   const auto run = [=](const std::vector<torch::Tensor>& tensors) {
     auto next = tensors.begin() + 2;
@@ -70,12 +75,17 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
     };
 
     const auto mixtures = training_mixtures(*block);
-    std::vector<torch::Tensor> losses_before;
-    for (auto* mixture : mixtures) losses_before.push_back(std::exchange(mixture->aux_loss, {}));
+    std::vector<torch::Tensor> before;
+    for (auto* mixture : mixtures) {
+      for (const auto tensor : kMixtureTensors)
+        before.push_back(std::exchange(mixture->*tensor, {}));
+    }
     outputs.push_back(
         forward(*block->as<Block>(), tensors[0], tensors[1], run_args, run_memory_args, run_state));
-    for (std::size_t i = 0; i < mixtures.size(); ++i) {
-      add(std::exchange(mixtures[i]->aux_loss, losses_before[i]));
+    auto next_before = before.begin();
+    for (auto* mixture : mixtures) {
+      for (const auto tensor : kMixtureTensors)
+        add(std::exchange(mixture->*tensor, *next_before++));
     }
     for (std::size_t i = 0; i < first.size(); ++i) {
       // Cloned for two reasons: first_values may be a view, which would keep a larger tensor in
@@ -89,7 +99,9 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
 
   const auto outputs = checkpoint(run, inputs, block->parameters());
   std::vector<torch::Tensor*> targets;
-  for (auto* mixture : training_mixtures(*block)) targets.push_back(&mixture->aux_loss);
+  for (auto* mixture : training_mixtures(*block)) {
+    for (const auto tensor : kMixtureTensors) targets.push_back(&(mixture->*tensor));
+  }
   for (const auto tensor : kFirstTensors) targets.push_back(state.*tensor);
   auto next = outputs.begin() + 1;
   for (std::size_t i = 0; i < targets.size(); ++i) {

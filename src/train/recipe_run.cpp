@@ -18,8 +18,9 @@ std::vector<std::string> token_names(const Tokenizer& tokenizer) {
   return names;
 }
 
-std::shared_ptr<Objective> objective_of(const Recipe& recipe, const TrainingSetup& setup) {
-  return std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training);
+std::shared_ptr<Objective> objective_of(const Recipe& recipe, const TrainingSetup& setup,
+                                        const std::shared_ptr<Processes>& processes) {
+  return std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training, processes);
 }
 
 /// Throws InputError if `run` began with other weights than those of the run in `init_from`, which
@@ -141,7 +142,7 @@ RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recip
       task_(start.setup.task),
       model_(start.setup.model),
       initial_weights_(start.setup.initial_weights),
-      run_(directory, content_of(recipe, start.setup), objective_of(recipe, start.setup),
+      run_(directory, content_of(recipe, start.setup), objective_of(recipe, start.setup, processes),
            recipe.training, {.mode = start.mode, .processes = processes}) {}
 
 TrainResult RecipeRun::train(const TrainerHooks& hooks) {

@@ -44,12 +44,14 @@ Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches,
 }  // namespace
 
 TaskObjective::TaskObjective(Model model, std::shared_ptr<const Task> task,
-                             const TrainingConfig& config)
+                             const TrainingConfig& config, std::shared_ptr<Processes> processes)
     : model_(std::move(model)),
       task_(std::move(task)),
       label_smoothing_(config.label_smoothing),
-      router_aux_loss_coef_(config.router_aux_loss_coef) {
+      router_aux_loss_coef_(config.router_aux_loss_coef),
+      processes_(std::move(processes)) {
   TORCH_CHECK_VALUE(task_ != nullptr, "TaskObjective requires a task, found null");
+  TORCH_CHECK_VALUE(processes_ != nullptr, "TaskObjective requires processes, found null");
 }
 
 TrainingBatch TaskObjective::training_batch(int64_t size, Sampler& sampler) {
@@ -61,8 +63,12 @@ TrainingBatch TaskObjective::training_batch(int64_t size, Sampler& sampler) {
 
 TrainingLoss TaskObjective::loss(const Batch& batch) {
   const auto logits = logits_of(model_, batch);
+  const auto balance =
+      router_aux_loss(module(), [this](torch::Tensor& sums) { processes_->all_reduce(sums); });
+  // The trainer averages `auxiliary` over the processes, whose parts of the loss are to be added.
+  const auto factor = router_aux_loss_coef_ * static_cast<double>(processes_->world_size());
   return {.sum = summed_loss(logits, batch.targets, label_smoothing_),
-          .auxiliary = router_aux_loss_coef_ * router_aux_loss(module()),
+          .auxiliary = factor * balance,
           .exact_match = [=] { return exact_match(logits, batch); }};
 }
 

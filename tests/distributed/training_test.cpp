@@ -22,10 +22,10 @@ struct Training {
     train::module_of(setup.model).to(torch::kDouble);
   }
 
-  void run(std::shared_ptr<train::Processes> processes) {
+  void run(const std::shared_ptr<train::Processes>& processes) {
     train::Trainer trainer(
-        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
-        recipe.training, {}, nullptr, std::move(processes));
+        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training, processes),
+        recipe.training, {}, nullptr, processes);
     state = trainer.run().state;
   }
 
@@ -66,8 +66,8 @@ INSTANTIATE_TEST_SUITE_P(, TrainingInProcesses,
                          testing::Values(std::pair(2, "copy"), std::pair(2, "balanced-brackets"),
                                          std::pair(2, "translation"), std::pair(3, "copy")));
 
-TEST_P(TrainingInProcesses, FollowsASingleProcess) {
-  const auto [size, task] = GetParam();
+/// Returns a recipe for a small model without dropout.
+Recipe small_recipe(const std::string& task) {
   auto recipe = train::find_task(task).defaults;
   recipe.stack().num_layers = 1;
   recipe.stack().embed_dim = 16;
@@ -80,20 +80,48 @@ TEST_P(TrainingInProcesses, FollowsASingleProcess) {
   recipe.training.label_smoothing = 0.1;
   recipe.training.max_grad_norm = 0.5;
   recipe.training.threads = 1;
-  Training expected(recipe);
-  expected.run(train::single_process());
+  return recipe;
+}
 
+/// Makes a training for each of `size` processes. Training starts with the weights of rank 0, so
+/// the others have different ones.
+std::vector<std::unique_ptr<Training>> trainings_of(int64_t size, Recipe recipe) {
   std::vector<std::unique_ptr<Training>> trainings;
   for (int64_t rank = 0; rank < size; ++rank) {
-    // Training starts with the weights of rank 0, whatever the others have.
-    recipe.training.seed += rank > 0 ? 1 : 0;
     trainings.push_back(std::make_unique<Training>(recipe));
+    ++recipe.training.seed;
   }
+  return trainings;
+}
+
+/// Trains with `size` processes, and expects the results of a single process.
+void expect_follows_a_single_process(int64_t size, const Recipe& recipe) {
+  Training expected(recipe);
+  expected.run(train::single_process());
+  const auto trainings = trainings_of(size, recipe);
   const auto errors = in_processes(size, [&](const auto& processes) {
     trainings[static_cast<std::size_t>(processes->rank())]->run(processes);
   });
   EXPECT_THAT(errors, testing::Each(""));
   for (const auto& training : trainings) expect_equal(*training, expected);
+}
+
+TEST_P(TrainingInProcesses, FollowsASingleProcess) {
+  const auto [size, task] = GetParam();
+  expect_follows_a_single_process(size, small_recipe(task));
+}
+
+TEST(Trainer, ProcessesBalanceTheExpertsForTheWholeBatch) {
+  auto recipe = small_recipe("copy");
+  recipe.stack().num_layers = 2;
+  recipe.stack().num_experts = 4;
+  recipe.training.router_aux_loss_coef = 1.0;
+  recipe.training.max_steps = 40;
+  recipe.training.eval_every = 20;
+  for (const bool gradient_checkpointing : {false, true}) {
+    recipe.stack().gradient_checkpointing = gradient_checkpointing;
+    expect_follows_a_single_process(2, recipe);
+  }
 }
 
 TEST(Processes, AddUpGradientsOfParametersThatOnlyEarlierBatchesUse) {

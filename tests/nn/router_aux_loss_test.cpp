@@ -146,10 +146,52 @@ TEST(RouterAuxLoss, OfAModuleIsTheSumOverItsExpertLayers) {
   EXPECT_TRUE(second->router->weight.grad().ne(0).any().item<bool>());
 }
 
+TEST(RouterAuxLoss, OfThePartsOfABatchIsThatOfTheBatch) {
+  torch::manual_seed(1);
+  torch::nn::ModuleList model(mixture_of(4, ExpertsOptions(3)),
+                              mixture_of(4, ExpertsOptions(5).num_experts_per_tok(3)));
+  model->to(torch::kDouble);
+  const auto forward = [&](const torch::Tensor& x) {
+    for (const auto& mixture : *model) mixture->as<MixtureOfExperts>()->forward(x);
+  };
+  const auto gradients = [&] {
+    std::vector<torch::Tensor> copies;
+    for (const auto& mixture : *model)
+      copies.push_back(mixture->as<MixtureOfExperts>()->router->weight.grad().clone());
+    model->zero_grad();
+    return copies;
+  };
+  const auto x = torch::randn({7, 5, 4}, torch::kDouble);
+  forward(x);
+  const auto whole = router_aux_loss(*model);
+  whole.backward();
+  const auto expected = gradients();
+
+  const auto parts = x.split_with_sizes({2, 5});
+  auto chosen = torch::zeros({3 + 5}, torch::kDouble);
+  const auto add = [&](torch::Tensor& sums) { chosen += sums; };
+  for (const auto& part : parts) {
+    forward(part);
+    router_aux_loss(*model, add);
+  }
+  auto sum = torch::zeros({}, torch::kDouble);
+  for (const auto& part : parts) {
+    forward(part);
+    const auto loss = router_aux_loss(*model, [&](torch::Tensor& sums) { sums.copy_(chosen); });
+    loss.backward();
+    sum += loss.detach();
+  }
+  EXPECT_TRUE(close(sum, whole, 1e-12));
+  const auto found = gradients();
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_TRUE(close(found[i], expected[i], 1e-12));
+}
+
 TEST(RouterAuxLoss, IsZeroForModulesWithoutExperts) {
   EXPECT_TRUE(close(router_aux_loss(*FeedForward(FeedForwardOptions(4))), torch::zeros({}), 0.0));
   EXPECT_TRUE(close(router_aux_loss(*mixture_of(4, 3)), torch::zeros({}), 0.0))
       << "forward was not called";
+  const auto fail = [](torch::Tensor& /*sums*/) { FAIL() << "nothing to add up"; };
+  EXPECT_TRUE(close(router_aux_loss(*mixture_of(4, 3), fail), torch::zeros({}), 0.0));
 }
 
 }  // namespace

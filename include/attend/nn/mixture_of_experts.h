@@ -10,6 +10,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/nn/pimpl.h>
 
+#include <functional>
 #include <utility>
 
 namespace attend {
@@ -66,11 +67,11 @@ class ATTEND_API MixtureOfExpertsImpl : public Cloneable<MixtureOfExpertsImpl> {
   /// Throws c10::ValueError if an option is out of range.
   explicit MixtureOfExpertsImpl(const MixtureOfExpertsOptions& options);
 
-  /// `x` (..., T, E); returns a tensor of the same shape. In training mode, sets `aux_loss`. Throws
-  /// c10::ValueError if the width is not E.
+  /// `x` (..., T, E); returns a tensor of the same shape. In training mode, sets `aux_loss` and
+  /// `router_sums`. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x);
 
-  /// Sets the training mode; eval mode clears `aux_loss`.
+  /// Sets the training mode; eval mode clears `aux_loss` and `router_sums`.
   void train(bool on = true) override;
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
@@ -85,6 +86,10 @@ class ATTEND_API MixtureOfExpertsImpl : public Cloneable<MixtureOfExpertsImpl> {
   /// experts are always chosen, and 0 without tokens. The tensor is undefined before the first
   /// forward and in eval mode.
   torch::Tensor aux_loss;
+  /// Sums over the tokens of the last forward in training mode, from which `aux_loss` is computed:
+  /// (2, N), how often each expert was chosen, and the sum of its router probabilities, with their
+  /// autograd graph. Undefined if `aux_loss` is.
+  torch::Tensor router_sums;
 
  private:
   /// Returns the same as `mix`, but runs all experts on all tokens, so that no shape depends on the
@@ -103,5 +108,12 @@ TORCH_MODULE(MixtureOfExperts);
 ///
 ///     (loss + 0.01 * router_aux_loss(*model)).backward();
 ATTEND_API torch::Tensor router_aux_loss(ConstModuleRef module);
+
+/// Returns the part of one process in the load-balancing loss (0-dim) of a batch of which several
+/// processes compute a part each. `all_reduce` replaces a tensor by its sum over all processes; it
+/// is called once if a `MixtureOfExperts` in `module` has `router_sums`. The sum of the results of
+/// all processes is the loss of the whole batch, and the sum of their gradients is its gradient.
+ATTEND_API torch::Tensor router_aux_loss(ConstModuleRef module,
+                                         const std::function<void(torch::Tensor&)>& all_reduce);
 
 }  // namespace attend

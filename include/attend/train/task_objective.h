@@ -5,6 +5,7 @@
 #include "attend/train/evaluation.h"
 #include "attend/train/model.h"
 #include "attend/train/objective.h"
+#include "attend/train/processes.h"
 #include "attend/train/task.h"
 #include "attend/train/training_config.h"
 
@@ -19,8 +20,11 @@ namespace attend::train {
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 class ATTEND_API TaskObjective : public Objective {
  public:
-  /// `config` sets label smoothing and the coefficient of the load-balancing loss.
-  TaskObjective(Model model, std::shared_ptr<const Task> task, const TrainingConfig& config);
+  /// `config` sets label smoothing and the coefficient of the load-balancing loss. `processes` are
+  /// those of the trainer: the load-balancing loss is then that of the whole batch, of which each
+  /// process has a part.
+  TaskObjective(Model model, std::shared_ptr<const Task> task, const TrainingConfig& config,
+                std::shared_ptr<Processes> processes = single_process());
 
   torch::nn::Module& module() override { return module_of(model_); }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override;
@@ -33,6 +37,7 @@ class ATTEND_API TaskObjective : public Objective {
   std::shared_ptr<const Task> task_;
   double label_smoothing_;
   double router_aux_loss_coef_;
+  std::shared_ptr<Processes> processes_;
   std::vector<Batch> validation_;  // made by the first evaluation
 };
 

@@ -85,9 +85,10 @@ struct TrainerHooks {
 /// With several `processes`, each trains on its part of every batch; the parts are equally large,
 /// or differ by one sample. The weights of all processes stay equal, and follow those that a single
 /// process would train, except for rounding errors, dropout and `TrainingLoss::auxiliary`, which
-/// is averaged over the processes. The processes evaluate together, with the buffers of rank 0. The
-/// state of rank 0 is the one from which all processes start, and only its hooks are called, except
-/// `stop_requested` and `stop_evaluation`, which stop all processes if one of them returns true.
+/// is averaged over the processes; see `TaskObjective`. The processes evaluate together, with the
+/// buffers of rank 0. The state of rank 0 is the one from which all processes start, and only its
+/// hooks are called, except `stop_requested` and `stop_evaluation`, which stop all processes if one
+/// of them returns true.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
