@@ -138,9 +138,15 @@ class Training {
     if (run_.initial_weights()) print_initial_weights(*run_.initial_weights());
     if (run_.is_resumed()) {
       const bool saved = !run_.directory().checkpoints().latest().empty();
-      fmt::print("{}",
-                 report_line("resumed", fmt::format("from step {}{}", step,
-                                                    saved ? "" : ": no checkpoint was saved")));
+      const auto before = run_.checkpoint_world_size();
+      const auto now = run_.processes().world_size();
+      const auto note =
+          !saved ? ": no checkpoint was saved"
+          : before != now
+              ? fmt::format(" with {} processes, before with {}: dropout has other random numbers",
+                            now, before)
+              : "";
+      fmt::print("{}", report_line("resumed", fmt::format("from step {}{}", step, note)));
     }
     std::fflush(stdout);
   }

@@ -223,6 +223,7 @@ int64_t Trainer::num_threads() {
 
 void Trainer::start_from_rank_0() {
   if (processes_->world_size() > 1) restore(broadcast(*processes_, checkpoint()));
+  other_rng_states_.clear();  // training changes the states
 }
 
 bool Trainer::is_evaluation_step(int64_t step) const {

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace attend::train {
 namespace {
 
@@ -52,10 +54,18 @@ Checkpoint Trainer::checkpoint() const {
   add_with_prefix(checkpoint.state, kOptimizer, cpu_copies(state_of(*optimizer_)));
   add_with_prefix(checkpoint.state, kSampler, sampler_.state());  // returns copies
   for (const auto& [device, state] : rng_state(rng_devices(device_))) {
-    checkpoint.state.emplace(rng_name(device), state);
+    checkpoint.state.emplace(rng_name(device, processes_->rank()), state);
   }
+  checkpoint.state.insert(other_rng_states_.begin(), other_rng_states_.end());
   add_with_prefix(checkpoint.state, kObjective, cpu_copies(objective_->state()));
   return checkpoint;
+}
+
+int64_t world_size_of(const Checkpoint& checkpoint) {
+  const auto cpu = rng_name(torch::kCPU);
+  return std::ranges::count_if(checkpoint.state, [&](const auto& item) {
+    return item.first == cpu || item.first.starts_with(cpu + '.');
+  });
 }
 
 Tensors Trainer::rng_states_of_processes() const {
@@ -88,11 +98,17 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   }
   load_state_of(*optimizer_, without_prefix(checkpoint.state, kOptimizer));
   sampler_.load_state(without_prefix(checkpoint.state, kSampler));
+  other_rng_states_.clear();
+  for (const auto& [name, state] : checkpoint.state) {
+    if (name.starts_with(kRandom)) other_rng_states_.emplace(name, state);
+  }
   for (const auto& device : rng_devices(device_)) {
     const auto saved = checkpoint.state.find(rng_name(device, processes_->rank()));
     // A checkpoint that was saved during training on the CPU has no state for a GPU's generator. A
     // checkpoint also has no state for a process that has not trained yet.
-    if (saved != checkpoint.state.end()) set_generator_state(device, saved->second);
+    if (saved == checkpoint.state.end()) continue;
+    set_generator_state(device, saved->second);
+    other_rng_states_.erase(saved->first);
   }
   objective_->load_state(without_prefix(checkpoint.state, kObjective));
   state_ = checkpoint.trainer_state;

@@ -91,11 +91,6 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
       if (options.mode == RunMode::resume) check_is_unfinished();
       if (!is_finished_) directory_->save_recipe(content.recipe);
     });
-    // The checkpoint has states for each process.
-    if (processes_->rank() > 0) {
-      const auto found = RunDirectory::open(directory).latest_checkpoint();
-      if (found) trainer_->restore(found->checkpoint);
-    }
     is_finished_ = any_process(*processes_, is_finished_);
   } else if (!content.record.init_from.empty()) {
     in_rank_0(*processes_, [&] { directory_->checkpoint_sink()->save(trainer_->checkpoint()); });
@@ -115,6 +110,7 @@ void TrainingRun::restore_checkpoint() {
   if (state.step > config_.max_steps)
     throw_already_trained(directory(), state.step, config_.max_steps);
   damaged_ = found->damaged;
+  checkpoint_world_size_ = world_size_of(found->checkpoint);
   is_finished_ = directory().is_finished(state, config_);
   trainer_->restore(found->checkpoint);
 }

@@ -210,7 +210,9 @@ class Distributed(RunsTest):
         self.assertEqual([end[0] for end in ends], [1, 1, -signal.SIGKILL], ends)
         expect_names(self, ends[0][2], "rank 2")
         self.assertEqual(ends[1][2], "", "printed once")
-        self.train_ranks(2, "--resume", run, "--max-steps", last_step(run) + 5)
+        ends = self.train_ranks(2, "--resume", run, "--max-steps", last_step(run) + 5)
+        (resumed,) = (line for line in ends[0][1].splitlines() if line.startswith("resumed"))
+        expect_names(self, resumed, 2, 3)
 
     def test_the_end_of_rank_0_is_named(self):
         port = free_port()

@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <optional>
 
 namespace attend::distributed {
 namespace {
@@ -22,11 +23,15 @@ struct Training {
     train::module_of(setup.model).to(torch::kDouble);
   }
 
-  void run(const std::shared_ptr<train::Processes>& processes) {
+  /// Trains, from `checkpoint` if it is given.
+  void run(const std::shared_ptr<train::Processes>& processes,
+           const train::TrainerHooks& hooks = {},
+           const std::optional<train::Checkpoint>& checkpoint = {}) {
     train::Trainer trainer(
         std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training, processes),
         recipe.training, {}, nullptr, processes);
-    state = trainer.run().state;
+    if (checkpoint) trainer.restore(*checkpoint);
+    state = trainer.run(hooks).state;
   }
 
   Recipe recipe;
@@ -122,6 +127,43 @@ TEST(Trainer, ProcessesBalanceTheExpertsForTheWholeBatch) {
     recipe.stack().gradient_checkpointing = gradient_checkpointing;
     expect_follows_a_single_process(2, recipe);
   }
+}
+
+/// Contains the last checkpoint.
+struct LastCheckpoint : train::CheckpointSink {
+  void save_best(const std::map<std::string, torch::Tensor>& /*weights*/) override {}
+  void save(const train::Checkpoint& saved) override { checkpoint = saved; }
+  std::string latest_path() const override { return ""; }
+  std::optional<train::Checkpoint> checkpoint;
+};
+
+TEST(Trainer, ResumesWithAnotherNumberOfProcesses) {
+  const auto recipe = small_recipe("copy");
+  Training expected(recipe);
+  expected.run(train::single_process());
+  LastCheckpoint last;
+  // Stops in the middle, then at the end.
+  const auto train_on = [&](int64_t size, int64_t steps) {
+    const auto trainings = trainings_of(size, recipe);
+    const auto before = last.checkpoint;
+    const auto errors = in_processes(size, [&](const auto& processes) {
+      auto& training = *trainings[static_cast<std::size_t>(processes->rank())];
+      int64_t done = 0;
+      train::TrainerHooks hooks{.stop_requested = [&] { return ++done == steps; }};
+      if (processes->rank() > 0) return training.run(processes, hooks);
+      hooks.checkpoint_sink = &last;
+      training.run(processes, hooks, before);
+    });
+    EXPECT_THAT(errors, testing::Each(""));
+    EXPECT_EQ(train::world_size_of(last.checkpoint.value()), size);
+    if (steps == recipe.training.max_steps)
+      for (const auto& training : trainings) expect_equal(*training, expected);
+  };
+  train_on(2, 70);
+  EXPECT_EQ(last.checkpoint->trainer_state.step, 70);
+  train_on(3, 40);
+  EXPECT_EQ(last.checkpoint->trainer_state.step, 110);
+  train_on(1, recipe.training.max_steps);
 }
 
 TEST(Processes, AddUpGradientsOfParametersThatOnlyEarlierBatchesUse) {

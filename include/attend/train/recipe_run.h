@@ -120,6 +120,8 @@ class ATTEND_API RecipeRun {
   const TrainerState& state() const { return run_.state(); }
   /// See `TrainingRun::damaged`.
   const std::vector<std::string>& damaged() const { return run_.damaged(); }
+  /// See `TrainingRun::checkpoint_world_size`.
+  int64_t checkpoint_world_size() const { return run_.checkpoint_world_size(); }
   /// See `TrainingRun::is_finished`.
   bool is_finished() const { return run_.is_finished(); }
   /// The weights of another run with which this run begins; empty if the initial weights are

@@ -120,13 +120,16 @@ class ATTEND_API Trainer {
   /// The progress so far.
   const TrainerState& state() const { return state_; }
   /// Returns everything that `restore` needs, as copies on the CPU; further training does not
-  /// change them. Of the generators, it contains the states of this process only; those that `run`
-  /// passes to `CheckpointSink::save` contain the states of all processes.
+  /// change them. Of the generators, it contains the states of this process, and until `run`, those
+  /// of other processes in the checkpoint that was restored. The checkpoints that `run` passes to
+  /// `CheckpointSink::save` contain the states of all processes.
   Checkpoint checkpoint() const;
   /// Restores a checkpoint: the progress, the weights, whether each parameter requires a gradient,
   /// and the states of optimizer, random number generators and objective. `run` then continues from
-  /// there. Throws InputError if the checkpoint belongs to another module or optimizer; the message
-  /// contains the differences.
+  /// there. Of several processes, only rank 0 needs the checkpoint: `run` passes it to the others.
+  /// A process that the checkpoint does not know keeps the states of its generators. Throws
+  /// InputError if the checkpoint belongs to another module or optimizer; the message contains the
+  /// differences.
   void restore(const Checkpoint& checkpoint);
 
  private:
@@ -172,10 +175,14 @@ class ATTEND_API Trainer {
   std::shared_ptr<Processes> processes_;
   Sampler sampler_;
   TrainerState state_;
-  std::map<std::string, torch::Tensor> best_weights_;  // on the CPU
+  std::map<std::string, torch::Tensor> best_weights_;      // on the CPU
+  std::map<std::string, torch::Tensor> other_rng_states_;  // of a restored checkpoint; until `run`
   Progress progress_;
   double reported_seconds_ = 0.0;  // training seconds at the last report
   int64_t reported_tokens_ = 0;
 };
+
+/// Returns the number of processes of the trainers that saved the checkpoint.
+ATTEND_API int64_t world_size_of(const Checkpoint& checkpoint);
 
 }  // namespace attend::train

@@ -100,10 +100,15 @@ class ATTEND_API TrainingRun {
   torch::Device device() const { return device_; }
   /// True if the run existed, also if it had no checkpoint from which training continues.
   bool is_resumed() const { return is_resumed_; }
-  /// The progress so far: before `train`, that of the run that is resumed.
+  /// The progress so far: before `train`, that of the run that is resumed. In processes other than
+  /// rank 0, known after `train`.
   const TrainerState& state() const { return trainer_->state(); }
   /// Messages about damaged checkpoints that were skipped.
   const std::vector<std::string>& damaged() const { return damaged_; }
+  /// Number of processes that saved the checkpoint from which training continues; 0 without one,
+  /// and in processes other than rank 0. With another number of processes, dropout has other random
+  /// numbers than without the interruption.
+  int64_t checkpoint_world_size() const { return checkpoint_world_size_; }
   /// True if the run was already finished when it was opened, so that nothing is left to train.
   bool is_finished() const { return is_finished_; }
 
@@ -124,6 +129,7 @@ class ATTEND_API TrainingRun {
   std::optional<RunDirectory> directory_;  // empty in processes other than rank 0
   std::unique_ptr<Trainer> trainer_;
   std::vector<std::string> damaged_;
+  int64_t checkpoint_world_size_ = 0;
   bool is_finished_ = false;
 };
 
