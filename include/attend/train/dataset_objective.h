@@ -67,8 +67,10 @@ class DatasetObjective : public Objective {
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
     const auto rows = sampler.rows(static_cast<int64_t>(*training_.size()), size);  // (B)
     const auto* first = rows.template const_data_ptr<int64_t>();
-    const auto batch = get_batch(training_, std::vector<std::size_t>(first, first + size));
-    return {size, size, [this, batch] { return loss(batch); }};
+    const std::vector<std::size_t> indices(first, first + size);
+    // The samples are read when the loss is computed: several processes draw the indices of all
+    // parts of a batch, and each reads only its own samples.
+    return {size, size, [this, indices] { return loss(get_batch(training_, indices)); }};
   }
 
   Evaluation evaluate(const EvaluationOptions& options) override {
