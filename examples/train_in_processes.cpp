@@ -20,21 +20,33 @@ struct Images : torch::data::datasets::Dataset<Images> {
   torch::Tensor y, x;
 };
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  const auto processes = attend::distributed::init();
+void train(const std::string& directory,
+           const std::shared_ptr<attend::train::Processes>& processes) {
   torch::manual_seed(0);  // all processes have the same data
   torch::nn::Sequential net(torch::nn::Flatten(), torch::nn::Linear(64, 2));
   const auto objective = std::make_shared<attend::train::DatasetObjective<Images>>(
       net.ptr(), Images(1000), Images(200), [net](auto& x, auto& y) mutable {
         return attend::train::classification_loss(net->forward(x), y);
       });
-  attend::train::TrainingRun run(argc > 1 ? argv[1] : "runs/images", objective, {.max_steps = 200},
+  attend::train::TrainingRun run(directory, objective, {.max_steps = 200},
                                  {.processes = processes});
   const auto best = run.finish(run.train()).state.best.value();
   if (processes->rank() == 0) {
     fmt::print("processes {}, loss {:.3f}, correct {} of {}\n", processes->world_size(), best.loss,
                best.exact_match.correct, best.exact_match.total);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto processes = attend::distributed::init();
+  try {
+    train(argc > 1 ? argv[1] : "runs/images", processes);
+  } catch (const std::exception& error) {
+    // The other processes end too, with this message.
+    if (processes->end_with_error(error.what()))
+      fmt::print(stderr, "rank {}: {}\n", processes->rank(), error.what());
+    return 1;
   }
 }

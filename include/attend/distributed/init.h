@@ -18,10 +18,10 @@ enum class Backend {
   nccl,  ///< between GPUs; not supported yet
 };
 
-/// What the processes send instead of their gradients.
+/// Compression of the gradients that the processes send to each other.
 enum class Compression {
-  none,  ///< the gradients
-  bf16,  ///< the gradients rounded to bfloat16: half of the bytes; their sums are rounded too
+  none,  ///< none: gradients are sent in their dtype
+  bf16,  ///< rounded to bfloat16, which halves the bytes of float32; their sums are rounded too
 };
 
 }  // namespace distributed
@@ -45,12 +45,12 @@ struct Options {
   /// computed it; bytes.
   int64_t bucket_bytes = int64_t{25} << 20;
   Backend backend = Backend::gloo;              ///< library that transports the data
-  Compression compression = Compression::none;  ///< of the gradients
+  Compression compression = Compression::none;  ///< of the gradients that are sent
 };
 
 /// Connects the processes that a launcher has started, and returns them; `train::single_process()`
 /// if this process was started without a launcher, or alone. The launchers are torchrun and others
-/// that set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT, `srun` of Slurm, and
+/// that set RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, `srun` of Slurm, and
 /// `mpirun` of Open MPI. For the last two, set MASTER_ADDR and MASTER_PORT to the address of rank 0
 /// and a free port. The transport is c10d's ProcessGroupGloo, for modules on the CPU. The
 /// environment variable GLOO_SOCKET_IFNAME selects the network interface.
@@ -58,6 +58,10 @@ struct Options {
 ///     train::TrainingRun run("runs/vit", objective, config,
 ///                            {.processes = attend::distributed::init()});
 ///     run.finish(run.train());
+///
+/// If an exception ends the program, call `train::Processes::end_with_error` with its message, so
+/// that the other processes print it. A program may call `init` again, for example with other
+/// options, in all processes; the result of the first call must exist until the second returns.
 ///
 /// Throws InputError if a variable is missing or invalid, if the backend is not supported, or if
 /// the number of processes or the version of this library or of LibTorch differs between the

@@ -44,9 +44,10 @@ class ATTEND_API Processes {
   virtual void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>& parameters,
                         bool all_reduce) = 0;
   /// Tells the others that this process ends because of an error with this message: the functions
-  /// that they call throw. Returns false if rank 0 ends with the same message, or with one that
-  /// begins with it, so that the message need not be printed again. Waits for rank 0 for a few
-  /// seconds. No other function may be called afterwards.
+  /// that they call throw. Call it with the message of an exception that ends the process; without
+  /// it, the others only know that the process does not answer. Returns false if rank 0 ends with
+  /// the same message, or with one that begins with it, so that the message need not be printed
+  /// again. Waits for rank 0 for a few seconds. No other function may be called afterwards.
   virtual bool end_with_error(const std::string& message) = 0;
 };
 
