@@ -5,12 +5,17 @@
 // FOLDER/row.json describes what is measured. The program prints one line of JSON with values that
 // the peers must also get, and with the floating point operations of a unit of work. Then it reads
 // numbers from standard input, one per line. For each number N, it runs N units of work and prints
-// the seconds that they took. If the kind in row.json is "limits", the program prints only the
-// speeds of the machine; see `print_limits`.
+// the seconds that they took. If the kind in row.json is "limits" or "link", the program prints
+// only the speeds of the machine; see `print_limits` and `print_link`.
+//
+// For training and "link", a launcher may have started several processes, which share the threads
+// in row.json. Only rank 0 prints, writes files and reads standard input.
+#include "attend/distributed/init.h"
 #include "attend/export/onnx.h"
 #include "attend/io/safetensors.h"
 #include "attend/models/generation.h"
 #include "attend/models/prepare_for_inference.h"
+#include "attend/nn/trainable_parameters.h"
 #include "attend/ops/flop_counter.h"
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
@@ -29,6 +34,7 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <utility>
 
 namespace attend {
 namespace {
@@ -62,14 +68,15 @@ void save_tensors(const std::filesystem::path& path, std::map<std::string, torch
   save_safetensors(path, {.tensors = std::move(tensors), .metadata = {}});
 }
 
-/// A task that records its first 3 training batches. The peers repeat the first 3 training steps
-/// with these batches.
+/// A task that records its first training batches. The peers repeat the first 3 training steps with
+/// these batches.
 struct RecordBatches : train::Task {
-  explicit RecordBatches(std::shared_ptr<const train::Task> recorded) : task(std::move(recorded)) {}
+  RecordBatches(std::shared_ptr<const train::Task> recorded, int64_t count)
+      : task(std::move(recorded)), count(count) {}
   const Tokenizer& tokenizer() const override { return task->tokenizer(); }
   train::Batch training_batch(int64_t size, train::Sampler& sampler) const override {
     auto batch = task->training_batch(size, sampler);
-    if (batches.size() < 3) batches.push_back(batch);
+    if (std::ssize(batches) < count) batches.push_back(batch);
     return batch;
   }
   std::vector<train::Batch> validation_batches(int64_t size) const override {
@@ -77,7 +84,53 @@ struct RecordBatches : train::Task {
   }
 
   std::shared_ptr<const train::Task> task;
+  int64_t count;
   mutable std::vector<train::Batch> batches;
+};
+
+/// Measures the time that other processes cost this one: of calls that communicate and, of a
+/// backward pass, the time after the last gradient. This time also contains the wait for processes
+/// that compute longer.
+class MeasuredProcesses : public train::Processes {
+ public:
+  MeasuredProcesses(std::shared_ptr<train::Processes> measured,
+                    const std::vector<TrainableParameter>& parameters)
+      : processes_(std::move(measured)) {
+    for (const auto& parameter : parameters) {
+      parameter.tensor.register_hook(
+          [this](const torch::Tensor&) { last_gradient_ = Clock::now(); });
+    }
+  }
+
+  int64_t rank() const override { return processes_->rank(); }
+  int64_t world_size() const override { return processes_->world_size(); }
+  int64_t local_world_size() const override { return processes_->local_world_size(); }
+  void all_reduce(torch::Tensor& tensor) override {
+    const auto start = Clock::now();
+    processes_->all_reduce(tensor);
+    seconds_ += seconds_since(start);
+  }
+  void broadcast(torch::Tensor& tensor) override {
+    const auto start = Clock::now();
+    processes_->broadcast(tensor);
+    seconds_ += seconds_since(start);
+  }
+  void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>& parameters,
+                bool all_reduce) override {
+    processes_->backward(loss, parameters, all_reduce);
+    seconds_ += seconds_since(last_gradient_);
+  }
+  bool end_with_error(const std::string& message) override {
+    return processes_->end_with_error(message);
+  }
+
+  /// Returns the seconds since the last call.
+  double take_seconds() { return std::exchange(seconds_, 0.0); }
+
+ private:
+  std::shared_ptr<train::Processes> processes_;
+  Clock::time_point last_gradient_;
+  double seconds_ = 0.0;
 };
 
 /// Reports the loss of every step.
@@ -110,48 +163,77 @@ train::Recipe recipe_of(const Row& row, const std::filesystem::path& folder) {
   return recipe;
 }
 
+/// Returns the batches of the first 3 steps: each is drawn in as many parts as there are processes.
+std::vector<train::Batch> whole_batches(const std::vector<train::Batch>& parts, int64_t processes) {
+  std::vector<train::Batch> batches;
+  for (auto part = parts.begin(); part != parts.end(); part += processes) {
+    std::vector<torch::Tensor> tokens, targets;
+    for (auto each = part; each != part + processes; ++each) {
+      tokens.push_back(each->tokens);
+      targets.push_back(each->targets);
+    }
+    batches.push_back({.tokens = torch::cat(tokens), .targets = torch::cat(targets)});
+  }
+  return batches;
+}
+
 /// The unit of work is a step of the trainer. The peers must get the same losses in the first 3
-/// steps.
-void train_model(const Row& row, const std::filesystem::path& folder) {
+/// steps. Also prints the bytes of the gradients and, for each number N, the seconds of
+/// `MeasuredProcesses`.
+void train_model(const Row& row, const std::filesystem::path& folder,
+                 const std::shared_ptr<train::Processes>& connected) {
   auto recipe = recipe_of(row, folder);
   const auto setup = train::make_training_setup(recipe);
-  save_tensors(folder / "model.safetensors", state_dict(train::module_of(setup.model)));
   auto model = setup.model;
-  const auto task = std::make_shared<RecordBatches>(setup.task);
+  const auto parameters = trainable_parameters(train::module_of(model));
+  const auto processes = std::make_shared<MeasuredProcesses>(connected, parameters);
+  const bool is_first = processes->rank() == 0;
+  const auto weights = state_dict(train::module_of(model));
+  if (is_first) save_tensors(folder / "model.safetensors", weights);
+  const auto task = std::make_shared<RecordBatches>(setup.task, 3 * processes->world_size());
   const auto objective = std::make_shared<train::TaskObjective>(model, task, recipe.training);
   RecordLosses losses;
   {
-    train::Trainer first_steps(objective, recipe.training);
+    train::Trainer first_steps(objective, recipe.training, {}, nullptr, processes);
     first_steps.run(
         {.observers = {&losses}, .stop_requested = [&] { return losses.losses.size() == 3; }});
   }
+  const auto batches = whole_batches(task->batches, processes->world_size());
+  recipe.training.log_every = 10;
+  train::Trainer trainer(objective, recipe.training, {}, nullptr, processes);
+  if (!is_first) {
+    trainer.run();
+    return;
+  }
+
   int64_t flops = 0;
   {
     const FlopCounter counter;
-    train::logits_of(model,
-                     train::map_batch(task->batches.front(), [&](const torch::Tensor& tensor) {
+    train::logits_of(model, train::map_batch(batches.front(), [&](const torch::Tensor& tensor) {
                        return tensor.to(setup.device);
                      }));
     // The backward pass computes two matrix products for each matrix product of the forward pass.
     flops = 3 * counter.flops();
   }
-
-  std::map<std::string, torch::Tensor> batches;
-  for (std::size_t i = 0; i < task->batches.size(); ++i) {
-    batches[fmt::format("tokens.{}", i)] = task->batches[i].tokens;
-    batches[fmt::format("targets.{}", i)] = task->batches[i].targets;
+  std::map<std::string, torch::Tensor> tensors;
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    tensors[fmt::format("tokens.{}", i)] = batches[i].tokens;
+    tensors[fmt::format("targets.{}", i)] = batches[i].targets;
   }
-  save_tensors(folder / "batches.safetensors", batches);
+  save_tensors(folder / "batches.safetensors", tensors);
+  int64_t gradient_bytes = 0;
+  for (const auto& parameter : parameters)
+    gradient_bytes += static_cast<int64_t>(parameter.tensor.nbytes());
 
-  recipe.training.log_every = 10;
-  train::Trainer trainer(objective, recipe.training);
-  std::cout << Row{{"losses", losses.losses}, {"flops", flops}} << std::endl;
+  std::cout << Row{{"losses", losses.losses}, {"flops", flops}, {"gradient_bytes", gradient_bytes}}
+            << std::endl;
   int64_t left = 0;
   if (!(std::cin >> left)) return;
+  processes->take_seconds();
   auto start = Clock::now();
   trainer.run({.stop_requested = [&] {
     if (--left > 0) return false;
-    std::cout << seconds_since(start) << std::endl;
+    std::cout << seconds_since(start) << " " << processes->take_seconds() << std::endl;
     const bool more = static_cast<bool>(std::cin >> left);
     start = Clock::now();
     return !more;
@@ -276,16 +358,32 @@ void print_limits(torch::Device device) {
             << std::endl;
 }
 
+/// Prints the seconds of an all-reduce of one number, and the bytes per second that each process
+/// sends in a large one. Of P processes, each sends 2 (P - 1) / P of the bytes of the tensor.
+void print_link(train::Processes& processes) {
+  auto number = torch::ones(1);
+  auto large = torch::zeros(int64_t{1} << 24);  // 64 MiB
+  const auto seconds_of = [&](torch::Tensor& tensor) {
+    return fastest_seconds(torch::kCPU, [&] { processes.all_reduce(tensor); });
+  };
+  const auto size = static_cast<double>(processes.world_size());
+  const auto sent = 2 * (size - 1) / size * static_cast<double>(large.nbytes());
+  const Row speeds{{"all_reduce_s", seconds_of(number)}, {"bytes_per_s", sent / seconds_of(large)}};
+  if (processes.rank() == 0) std::cout << speeds << std::endl;
+}
+
 void run(const std::filesystem::path& folder) {
   const auto row = Row::parse(std::ifstream(folder / "row.json"));
-  torch::set_num_threads(row.at("threads"));
+  const auto processes = distributed::init();
+  torch::set_num_threads(row.at("threads").get<int>() / static_cast<int>(processes->world_size()));
   const std::string kind = row.at("kind");
-  if (kind == "train") return train_model(row, folder);
+  if (kind == "train") return train_model(row, folder, processes);
+  if (kind == "link") return print_link(*processes);
   if (kind == "encode") return encode(row, folder);
   if (kind == "decode") return decode(row, folder);
   if (kind == "limits") return print_limits(torch::Device(row.at("device").get<std::string>()));
   throw std::runtime_error("row.json has the kind '" + kind +
-                           "', expected train, encode, decode or limits");
+                           "', expected train, encode, decode, limits or link");
 }
 
 }  // namespace

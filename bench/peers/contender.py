@@ -3,10 +3,11 @@
 A peer is started with a folder. FOLDER/row.json describes what is measured, and the other files were written by
 attend's side, bench_contender. The peer prints one line of JSON with the same values as attend. Then it reads
 numbers from standard input, one per line. For each number N, it runs N units of work and prints the seconds that
-they took.
+they took. Of several processes, which share the threads, only rank 0 prints and reads.
 """
 
 import json
+import os
 import pathlib
 import sys
 import time
@@ -16,7 +17,8 @@ from safetensors.torch import load_file
 
 FOLDER = pathlib.Path(sys.argv[1])
 ROW = json.loads((FOLDER / "row.json").read_text())
-torch.set_num_threads(ROW["threads"])
+PROCESSES = int(os.environ.get("WORLD_SIZE", 1))
+torch.set_num_threads(ROW["threads"] // PROCESSES)
 
 
 def tensors(name):
