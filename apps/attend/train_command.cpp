@@ -52,7 +52,7 @@ struct TrainArguments {
   ServerAddress address = {};   ///< of the page, if `serve` is set
   double ddp_timeout = 1800.0;  ///< seconds
   int64_t ddp_bucket_mb = 25;
-  distributed::Backend ddp_backend = distributed::Backend::gloo;
+  distributed::Backend ddp_backend = distributed::Backend::automatic;
   distributed::Compression ddp_compression = distributed::Compression::none;
 };
 
@@ -407,7 +407,8 @@ void add_processes_options(CLI::App& command, TrainArguments& arguments) {
           [&](const std::string& text) {
             arguments.ddp_backend = parse_choice<distributed::Backend>("--ddp-backend", text);
           },
-          "library that transports the data between the processes")
+          "library that transports data on GPUs between the processes; auto: nccl if each process "
+          "has a GPU of its own, otherwise gloo. Data on the CPU is transported by gloo")
       ->type_name(choices<distributed::Backend>())
       ->default_str(std::string(to_string(arguments.ddp_backend)))
       ->group(kGroup);

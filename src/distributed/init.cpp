@@ -4,8 +4,10 @@
 #include "distributed/greeting.h"
 #include "distributed/last_words.h"
 #include "distributed/launch.h"
+#include "distributed/nccl.h"
 
 #include <ATen/Context.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 // ProcessGroupGloo.hpp includes headers of Gloo, which LibTorch does not have; they are Debian's.
@@ -15,6 +17,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
+#include <torch/cuda.h>
 #include <torch/version.h>
 
 #include <algorithm>
@@ -122,6 +125,31 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& 
   });
 }
 
+int64_t num_gpus() {
+  return static_cast<int64_t>(torch::cuda::device_count());
+}
+
+/// Returns the backend of tensors on GPUs.
+Backend gpu_backend(const Launch& launch, Backend backend) {
+  const bool each_has_gpu = num_gpus() >= launch.local_world_size;
+  if (backend == Backend::automatic)
+    return has_nccl() && each_has_gpu ? Backend::nccl : Backend::gloo;
+  if (backend == Backend::gloo || (has_nccl() && each_has_gpu)) return backend;
+  throw InputError(
+      fmt::format("backend nccl: {}, expected gloo",
+                  !at::hasCUDA() ? "LibTorch has no CUDA"
+                  : !has_nccl()  ? "attend was built without the headers of NCCL"
+                                 : fmt::format("this machine has {} processes, number of GPUs: {}",
+                                               launch.local_world_size, num_gpus())));
+}
+
+/// Makes the device "cuda" without a number another one for each process of this machine.
+void choose_gpu(const Launch& launch) {
+  if (num_gpus() == 0) return;
+  const auto index = static_cast<c10::DeviceIndex>(launch.local_rank % num_gpus());
+  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice({c10::kCUDA, index});
+}
+
 Group make_group(const c10::intrusive_ptr<c10d::Store>& store, const Launch& launch,
                  const Options& options) {
   const auto rank = static_cast<int>(launch.rank);
@@ -132,26 +160,37 @@ Group make_group(const c10::intrusive_ptr<c10d::Store>& store, const Launch& lau
     gloo_options->devices.push_back(interface != nullptr
                                         ? ProcessGroupGloo::createDeviceForInterface(interface)
                                         : ProcessGroupGloo::createDefaultDevice());
-    const auto backend = c10::make_intrusive<ProcessGroupGloo>(store, rank, size, gloo_options);
+    const c10::intrusive_ptr<c10d::Backend> gloo =
+        c10::make_intrusive<ProcessGroupGloo>(store, rank, size, gloo_options);
     auto group = c10::make_intrusive<ProcessGroup>(store, rank, size);
-    group->setBackend(c10::DeviceType::CPU, ProcessGroup::BackendType::GLOO, backend);
+    group->setBackend(c10::DeviceType::CPU, ProcessGroup::BackendType::GLOO, gloo);
+    const bool nccl = options.backend == Backend::nccl;
+    group->setBackend(c10::DeviceType::CUDA,
+                      nccl ? ProcessGroup::BackendType::NCCL : ProcessGroup::BackendType::GLOO,
+                      nccl ? make_nccl(store, rank, size, options.timeout) : gloo);
     group->setDefaultBackend(ProcessGroup::BackendType::GLOO);
     return group;
   });
 }
 
-class GlooProcesses : public train::Processes {
+class ConnectedProcesses : public train::Processes {
  public:
-  GlooProcesses(const Launch& launch, const Options& options)
+  ConnectedProcesses(const Launch& launch, const Options& options)
       : launch_(launch),
         options_(options),
         store_(greet(make_store(launch, options), launch,
                      {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
                       "LibTorch " TORCH_VERSION,
                       fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+                      fmt::format("backend {}", to_string(options.backend)),
                       fmt::format("compression {}", to_string(options.compression))})),
         last_words_(store_, launch, std::min(kPatience, options.timeout)),
         group_(make_group(store_, launch, options)) {}
+
+  ~ConnectedProcesses() override {
+    reducer_.reset();
+    if (group_) group_->shutdown();  // otherwise, NCCL prints a warning
+  }
 
   int64_t rank() const override { return launch_.rank; }
   int64_t world_size() const override { return launch_.world_size; }
@@ -253,11 +292,10 @@ std::string value_at_first_start(const Launch& launch, const std::string& key,
 }
 
 std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options) {
-  if (options.backend == Backend::nccl) {
-    throw InputError(fmt::format("backend nccl: {}, expected gloo",
-                                 at::hasCUDA() ? "not supported yet" : "LibTorch has no CUDA"));
-  }
-  return std::make_shared<GlooProcesses>(launch, options);
+  auto resolved = options;
+  resolved.backend = gpu_backend(launch, options.backend);
+  choose_gpu(launch);
+  return std::make_shared<ConnectedProcesses>(launch, resolved);
 }
 
 std::shared_ptr<train::Processes> init(const Options& options) {

@@ -18,16 +18,18 @@ struct Launcher {
   const char* rank;
   const char* world_size;
   const char* local_world_size;
+  const char* local_rank;
   const char* node;  // null: local_world_size is that of this machine, not a list of all machines
 };
 
 // The variables of Slurm that contain STEP are set by srun only. SLURM_NTASKS is also set in a
 // batch script, where a program that is started without srun is alone.
 constexpr std::array kLaunchers{
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", nullptr},
-    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_NODEID"},
+    Launcher{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", nullptr},
+    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID",
+             "SLURM_NODEID"},
     Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-             nullptr}};
+             "OMPI_COMM_WORLD_LOCAL_RANK", nullptr}};
 
 /// Reads an integer at the beginning of `text`, and removes it; std::nullopt if there is none.
 std::optional<int64_t> take_number(std::string_view& text) {
@@ -99,6 +101,8 @@ std::optional<Launch> launch_of(const Environment& environment) {
                     name, *local,
                     number(launcher.node, environment(launcher.node).value_or("0"), 0, kMax), max);
     }
+    if (const auto local = environment(launcher.local_rank))
+      launch.local_rank = number(launcher.local_rank, *local, 0, launch.world_size - 1);
     const auto required = [&](const char* name) {
       const auto value = environment(name);
       if (!value || value->empty()) {

@@ -1,7 +1,6 @@
 // The training loop. trainer_checkpoint.cpp creates and restores the trainer's checkpoints.
 #include "attend/train/trainer.h"
 
-#include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/train/recipe.h"
@@ -137,12 +136,6 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
       optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
       processes_(checked(std::move(processes), config)),
       sampler_(static_cast<uint64_t>(config.seed)) {
-  if (processes_->world_size() > 1 && !device_.is_cpu()) {
-    throw InputError(
-        fmt::format("the device of the module is {}, expected cpu for {} processes: pass "
-                    "`device = cpu`",
-                    device_.str(), processes_->world_size()));
-  }
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
   // Each process has other random numbers, for dropout. All samplers draw the same.
   torch::manual_seed(static_cast<uint64_t>(config.seed + processes_->rank()));

@@ -7,6 +7,7 @@ import json
 import unittest
 
 from attend_command import attend
+from distributed_test import ends_of, start_ranks
 from small_runs import RunsTest
 
 SMALL = ["--task", "copy", "--max-steps", 20, "--eval-every", 10, "--checkpoint-every", 5, "--log-every", 1]
@@ -44,6 +45,16 @@ class OnCuda(RunsTest):
         self.assertAlmostEqual(on_cuda, on_cpu, delta=1e-4)
         on_cuda, on_cpu = self.outputs("generate", "--prompt", "abc=", "--temperature", 0)
         self.assertEqual(on_cuda, on_cpu)
+
+    def test_processes_follow_one_process(self):
+        for backend in ("auto", "gloo"):
+            run = self.folder / backend
+            ends = ends_of(start_ranks(["train", *SMALL, "--device", "cuda", "--ddp-backend", backend, "--out", run],
+                                       2))
+            self.assertEqual([end[0] for end in ends], [0, 0], ends)
+            self.assertEqual([end[2] for end in ends], ["", ""])
+            for found, expected in zip(losses(run), losses(self.run_directory), strict=True):
+                self.assertAlmostEqual(found / expected, 1.0, delta=1e-3)
 
     def test_resumes_on_the_cpu_and_back(self):
         for steps, device in ((30, "cpu"), (40, "cuda")):

@@ -150,6 +150,7 @@ TEST(RecipeRun, ProcessesWithOtherDataAreRefused) {
     return path.string();
   };
   auto recipe = train::find_task("text").defaults;
+  recipe.training.device = "cpu";
   recipe.text = {text(0)};
   const auto other = text(1);
   const auto errors = in_processes(2, [&](const auto& processes) {
@@ -173,6 +174,7 @@ TEST(RecipeRun, ProcessesThatResumeWithOtherDataAreAllRefused) {
   for (const std::string name : {"a", "b"})
     std::ofstream(path(name)) << std::string(1000, 'a') << "ab" << name << '\n';
   auto recipe = train::find_task("text").defaults;
+  recipe.training.device = "cpu";
   recipe.text = {path("a")};
   { train::RecipeRun begun(run, recipe, {.mode = train::RunMode::begin}); }
   const auto errors = in_processes(2, [&](const auto& processes) {

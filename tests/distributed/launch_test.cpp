@@ -27,19 +27,23 @@ TEST(LaunchOf, WithoutALauncherIsEmpty) {
 TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
   const Variables address{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
   for (Variables variables :
-       {Variables{{"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}},
+       {Variables{
+            {"RANK", "3"}, {"WORLD_SIZE", "8"}, {"LOCAL_WORLD_SIZE", "4"}, {"LOCAL_RANK", "2"}},
         Variables{{"SLURM_PROCID", "3"},
                   {"SLURM_STEP_NUM_TASKS", "8"},
-                  {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"}},
+                  {"SLURM_STEP_TASKS_PER_NODE", "4(x2)"},
+                  {"SLURM_LOCALID", "2"}},
         Variables{{"OMPI_COMM_WORLD_RANK", "3"},
                   {"OMPI_COMM_WORLD_SIZE", "8"},
-                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}}}) {
+                  {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"},
+                  {"OMPI_COMM_WORLD_LOCAL_RANK", "2"}}}) {
     variables.insert(address.begin(), address.end());
     const auto launch = launch_with(variables);
     ASSERT_TRUE(launch) << variables.begin()->first;
     EXPECT_EQ(launch->rank, 3);
     EXPECT_EQ(launch->world_size, 8);
     EXPECT_EQ(launch->local_world_size, 4);
+    EXPECT_EQ(launch->local_rank, 2);
     EXPECT_EQ(launch->address, "node1");
     EXPECT_EQ(launch->port, 29500);
     EXPECT_FALSE(launch->has_store);

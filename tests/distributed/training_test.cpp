@@ -74,6 +74,7 @@ INSTANTIATE_TEST_SUITE_P(, TrainingInProcesses,
 /// Returns a recipe for a small model without dropout.
 Recipe small_recipe(const std::string& task) {
   auto recipe = train::find_task(task).defaults;
+  recipe.training.device = "cpu";
   recipe.stack().num_layers = 1;
   recipe.stack().embed_dim = 16;
   recipe.stack().dropout = 0.0;

@@ -14,8 +14,9 @@ namespace distributed {
 
 /// Library of c10d that transports the data between the processes.
 enum class Backend {
-  gloo,  ///< on the CPU
-  nccl,  ///< between GPUs; not supported yet
+  automatic,  ///< nccl for tensors on GPUs if each process has a GPU of its own, otherwise gloo
+  gloo,       ///< through the CPU
+  nccl,       ///< directly between GPUs; tensors on the CPU are sent with gloo
 };
 
 /// Compression of the gradients that the processes send to each other.
@@ -28,7 +29,7 @@ enum class Compression {
 
 template <>
 struct EnumNames<distributed::Backend> {
-  static constexpr std::array<std::string_view, 2> names{"gloo", "nccl"};
+  static constexpr std::array<std::string_view, 3> names{"auto", "gloo", "nccl"};
 };
 template <>
 struct EnumNames<distributed::Compression> {
@@ -44,7 +45,7 @@ struct Options {
   /// Gradients are summed in groups of at most this size, each as soon as the backward pass has
   /// computed it; bytes.
   int64_t bucket_bytes = int64_t{25} << 20;
-  Backend backend = Backend::gloo;              ///< library that transports the data
+  Backend backend = Backend::automatic;         ///< library that sends tensors on GPUs
   Compression compression = Compression::none;  ///< of the gradients that are sent
 };
 
@@ -52,8 +53,12 @@ struct Options {
 /// if this process was started without a launcher, or alone. The launchers are torchrun and others
 /// that set RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, `srun` of Slurm, and
 /// `mpirun` of Open MPI. For the last two, set MASTER_ADDR and MASTER_PORT to the address of rank 0
-/// and a free port. The transport is c10d's ProcessGroupGloo, for modules on the CPU. The
-/// environment variable GLOO_SOCKET_IFNAME selects the network interface.
+/// and a free port. The environment variable GLOO_SOCKET_IFNAME selects the network interface of
+/// Gloo.
+///
+/// Sets the current GPU of the calling thread, so that the device "cuda" without a number is
+/// another GPU in each process of a machine, in the order of LOCAL_RANK or the same variable of the
+/// other launchers. Several processes share a GPU if there are more of them.
 ///
 ///     train::TrainingRun run("runs/vit", objective, config,
 ///                            {.processes = attend::distributed::init()});

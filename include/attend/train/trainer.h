@@ -98,9 +98,9 @@ class ATTEND_API Trainer {
   /// `config`. `optimizer` may be any optimizer of LibTorch that needs no closure; by default
   /// `make_optimizer` with `config`. Before each step, the learning rate of all its parameter
   /// groups is set. Module parameters that it does not have are not trained. Throws InputError if a
-  /// value of `config` is out of range, or if several `processes` have a module that is not on the
-  /// CPU or a `config.batch_size` less than their number. Throws c10::ValueError if the module has
-  /// no parameters, or if the optimizer has parameters that do not belong to the module.
+  /// value of `config` is out of range, or if `config.batch_size` is less than the number of
+  /// `processes`. Throws c10::ValueError if the module has no parameters, or if the optimizer has
+  /// parameters that do not belong to the module.
   ///
   ///     auto sgd = std::make_shared<torch::optim::SGD>(
   ///         net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
