@@ -6,7 +6,9 @@ with torchrun are skipped.
 
 import json
 import os
+import pathlib
 import random
+import re
 import signal
 import socket
 import struct
@@ -18,6 +20,8 @@ from attend_command import ATTEND, attend, expect_names
 from small_runs import (DEMANDING, RunsTest, checkpoints, last_step, read_safetensors, reports_of, result_of,
                         wait_for)
 
+README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
+
 # Training in float32 amplifies rounding errors, most of all that of a classifier. tests/distributed compares
 # training in float64 to 1e-12.
 TINY = {"embed-dim": 16, "num-layers": 1, "batch-size": 12, "max-steps": 60, "eval-every": 20, "log-every": 1,
@@ -28,7 +32,6 @@ def tiny(**values):
     """The flags of TINY, with other values and more flags."""
     values = {**TINY, **{key.replace("_", "-"): value for key, value in values.items()}}
     return [text for key, value in values.items() for text in (f"--{key}", value)]
-
 
 
 def free_port():
@@ -275,6 +278,18 @@ class Distributed(RunsTest):
         self.assertEqual([end[0] for end in ends], [1, 1], ends)
         expect_names(self, ends[0][2], "train_loss")
         self.assertEqual(ends[1][2], "", "printed once")
+
+    def test_the_command_of_the_readme(self):
+        self.require_torchrun()
+        (self.folder / "text.txt").write_text("the boat was near the bank . " * 200)
+        line, = re.findall(r"^\$ torchrun (.*) #.*$", README.read_text(), re.MULTILINE)
+        words = line.replace("build/release/bin/attend", ATTEND).replace("FILE", "text.txt").split()
+        result = subprocess.run([sys.executable, "-m", "torch.distributed.run", *words, *map(str, tiny(max_steps=10))],
+                                cwd=self.folder, env={**os.environ, "PET_MASTER_PORT": str(free_port())},
+                                capture_output=True, encoding="utf-8")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertRegex(result.stdout, r"(?m)^processes +2$")
+        self.assertEqual(last_step(self.folder / "runs/two"), 10)
 
     def test_serve_is_refused(self):
         run = self.folder / "run"
