@@ -4,6 +4,7 @@ Run by CTest with ATTEND set to the built command. Needs a Python with torch for
 with torchrun are skipped.
 """
 
+import contextlib
 import json
 import os
 import pathlib
@@ -14,6 +15,7 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 import unittest
 
 from attend_command import ATTEND, attend, expect_names
@@ -344,6 +346,30 @@ class Distributed(RunsTest):
         self.assertEqual(launcher.returncode, 0, error)
         self.assertTrue(result_of(whole) == result_of(restarted))
         self.assertEqual(reports_of(whole), reports_of(restarted))
+
+    def test_a_kill_at_any_moment_loses_nothing(self):
+        """The environment variable KILLS is the number of kills, each of one process of a training."""
+        self.require_torchrun()
+        seed = random.randrange(1 << 30)
+        moments = random.Random(seed)
+        arguments = ["--task", "copy", "--num-layers", 1, "--threads", 1, *DEMANDING, "--max-steps", 150, "--eval-every",
+                     50, "--checkpoint-every", 5]
+        whole = self.folder / "whole"
+        start = time.monotonic()
+        self.train_ranks(2, *arguments, "--out", whole)
+        seconds = time.monotonic() - start
+        for kill in range(int(os.environ.get("KILLS", 3))):
+            run = self.folder / f"run{kill}"
+            launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out", run)
+            self.assertTrue(wait_for(lambda: len(children_of(launcher)) == 2, launcher))
+            moment = moments.uniform(0, seconds)
+            time.sleep(moment)
+            with contextlib.suppress(ProcessLookupError, IndexError):
+                os.kill(moments.choice(children_of(launcher)), signal.SIGKILL)
+            out, error = launcher.communicate(timeout=240)
+            with self.subTest(seed=seed, kill=kill, moment=moment):
+                self.assertEqual(launcher.returncode, 0, out + error)
+                self.assertTrue(result_of(whole) == result_of(run))
 
     def test_restarts_by_torchrun_do_not_resume_a_run_that_existed(self):
         self.require_torchrun()
