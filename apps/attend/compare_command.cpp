@@ -133,10 +133,16 @@ std::string table_of(const std::vector<std::vector<std::string>>& rows, std::siz
   return text;
 }
 
+/// Reads the losses of the runs. Warns of damaged lines.
 std::vector<train::LossCurves> curves_of(const std::vector<RunOverview>& runs) {
   std::vector<train::LossCurves> curves;
-  for (const auto& run : runs)
-    curves.push_back(train::read_loss_curves(run.directory / train::RunFiles::metrics));
+  for (const auto& run : runs) {
+    const auto path = run.directory / train::RunFiles::metrics;
+    curves.push_back(train::read_loss_curves(path));
+    if (curves.back().damaged > 0)
+      fmt::print(stderr, "attend: {}: damaged lines are left out: {}\n", printable(path.string()),
+                 curves.back().damaged);
+  }
   return curves;
 }
 

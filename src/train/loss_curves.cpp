@@ -24,7 +24,10 @@ LossCurves read_loss_curves(const std::filesystem::path& metrics) {
   auto file = open_to_read(metrics);
   for (std::string text; std::getline(file, text);) {
     const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object() || !line.value("step", nlohmann::json()).is_number_integer()) continue;
+    if (!line.is_object() || !line.value("step", nlohmann::json()).is_number_integer()) {
+      if (!file.eof()) ++curves.damaged;  // else the line may be incomplete
+      continue;
+    }
     const auto step = line["step"].get<int64_t>();
     curves.steps = step;
     if (const auto loss = number(line, "train_loss")) curves.train.push_back({step, *loss});

@@ -21,6 +21,7 @@ struct LossCurves {
   std::vector<LossPoint> val;          ///< validation losses
   int64_t steps = 0;                   ///< last step
   std::optional<double> seconds = {};  ///< wall time until the last progress report
+  int64_t damaged = 0;                 ///< number of damaged lines, which are left out
 };
 
 /// Reads the losses from metrics.jsonl; there are none if the file is missing. Leaves out lines

@@ -216,6 +216,8 @@ class Compare(CommandTest):
         expect_names(self, self.refuses(["compare", self.fast, run, "--html", self.folder / "no.html"]),
                      run / "metrics.jsonl")
         self.assertFalse((self.folder / "no.html").exists())
+        for options in ((), ("--json",)):
+            expect_names(self, self.succeeds("compare", self.fast, run, *options).stderr, run / "metrics.jsonl", 1)
 
     def test_files_of_a_page(self):
         out = self.folder / "existing.html"

@@ -43,6 +43,7 @@ TEST_F(LossCurvesTest, ReadsWhatMetricsLogWrites) {
   EXPECT_THAT(curves.train, ElementsAre(point(10, 2.5), point(30, 1.25)));
   EXPECT_THAT(curves.val, ElementsAre(point(30, 2.0)));
   EXPECT_EQ(curves.steps, 30);
+  EXPECT_EQ(curves.damaged, 0);
   EXPECT_THAT(curves.seconds, Optional(4.5));
 }
 
@@ -53,6 +54,7 @@ TEST_F(LossCurvesTest, LeavesOutDamagedLines) {
   const auto curves = read_loss_curves(path_);
   EXPECT_EQ(curves.steps, 30);
   EXPECT_EQ(curves.val.size(), 1);
+  EXPECT_EQ(curves.damaged, 3) << "without the last line, which is incomplete";
 }
 
 TEST_F(LossCurvesTest, AMissingFileHasNoLosses) {
