@@ -29,6 +29,8 @@ constexpr std::size_t kMaxExplainedTokens = 256;
 constexpr std::size_t kMaxExplanationBytes = 10'000'000;
 constexpr std::uintmax_t kMaxNewMetrics = 1 << 20;  // bytes that are sent at once
 
+constexpr std::chrono::seconds kRetryInterval(5);  // of the report of a damaged run
+
 /// Files and folders that change when the data of a report does, except metrics.jsonl.
 constexpr std::array kReportFiles{train::RunFiles::recipe,     train::RunFiles::data,
                                   train::RunFiles::model,      train::RunFiles::samples,
@@ -111,12 +113,14 @@ RunVersion LiveRun::version() const {
 std::shared_ptr<const ServedReport> LiveRun::report() {
   const std::lock_guard lock(mutex_);
   const auto version = this->version();  // first: what changes later is sent to the page again
-  if (version_ != version) {
+  using Clock = std::chrono::steady_clock;
+  if (version_ != version || (damage_ && Clock::now() >= next_try_)) {
     damage_ = nullptr;
     try {
       report_ = std::make_shared<const ServedReport>(served_report(directory_, to_text(version)));
     } catch (const InputError&) {
       damage_ = std::current_exception();
+      next_try_ = Clock::now() + kRetryInterval;
     }
     version_ = version;
   }

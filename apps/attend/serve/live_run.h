@@ -3,6 +3,7 @@
 #include "attend/train/run_directory.h"
 #include "report/write_report.h"
 
+#include <chrono>
 #include <cstdint>
 #include <exception>
 #include <filesystem>
@@ -36,8 +37,8 @@ class LiveRun {
 
   /// Returns the present version of the run.
   RunVersion version() const;
-  /// Returns the report of the run as it is now. The report of a damaged run is tried again only
-  /// when a file has changed.
+  /// Returns the report of the run as it is now. The report of a damaged run is tried again when a
+  /// file has changed, and every 5 s, since the version does not contain each file.
   std::shared_ptr<const ServedReport> report();
   /// Explains how the model processes a text, with the newest weights of the run. `request` is a
   /// JSON object with the key `text`. Returns a JSON object: the steps as in a page of
@@ -57,7 +58,8 @@ class LiveRun {
   std::mutex mutex_;    // guards the members below, and the memory and time of computations
   RunVersion version_;  // of `report_` or `damage_`
   std::shared_ptr<const ServedReport> report_;
-  std::exception_ptr damage_;  // null if `report_` was made
+  std::exception_ptr damage_;                       // null if `report_` was made
+  std::chrono::steady_clock::time_point next_try_;  // after `damage_`
   std::optional<train::Run> run_;
   std::string run_files_;  // `RunVersion::files` of `run_`
 };
