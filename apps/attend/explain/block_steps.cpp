@@ -24,6 +24,20 @@ Projection projection_of(const torch::nn::Linear& linear) {
   return {linear->weight.t(), linear->bias};
 }
 
+/// Completes a step that multiplies the vectors `x` by the learned matrix W_SUFFIX: its matrices,
+/// and the first number of the followed token worked out.
+ExplanationStep linear_step(ExplanationStep step, const TokenMatrix& x,
+                            const torch::nn::Linear& linear, const std::string& suffix,
+                            const TokenMatrix& result, const TokenSteps& steps) {
+  const auto projection = projection_of(linear);
+  step.matrices = linear_matrices(x.values, projection, suffix, x.symbol,
+                                  steps.by_token(result.symbol, result.values));
+  step.calculation =
+      fmt::format("{} = {} = {}", first_number(result.symbol, steps),
+                  steps.linear(x.values[steps.row()], projection), steps.first(result.values));
+  return step;
+}
+
 /// Appends the steps of a feed-forward layer.
 TokenMatrix add_layer_steps(FeedForwardImpl& layers, const TokenMatrix& x, const std::string& title,
                             TokenSteps& steps) {
@@ -33,16 +47,12 @@ TokenMatrix add_layer_steps(FeedForwardImpl& layers, const TokenMatrix& x, const
   const auto output = layers.down->forward(hidden);
   const auto name = std::string(to_string(activation));
   const bool gated = is_gated(activation);
-  steps.add(
-      {.title = "Hidden layer",
-       .formula = fmt::format("U = {} W_1{}", x.symbol, layers.up->bias.defined() ? " + b_1" : ""),
-       .description = "A learned matrix. Each token is processed by itself.",
-       .matrices = linear_matrices(x.values, projection_of(layers.up), "1", x.symbol,
-                                   steps.by_token("U", up)),
-       .calculation = fmt::format("{} = {} = {}", first_number("U", steps),
-                                  steps.linear(x.values[steps.row()], projection_of(layers.up)),
-                                  steps.first(up))},
-      title);
+  steps.add(linear_step({.title = "Hidden layer",
+                         .formula = fmt::format("U = {} W_1{}", x.symbol,
+                                                layers.up->bias.defined() ? " + b_1" : ""),
+                         .description = "A learned matrix. Each token is processed by itself."},
+                        x, layers.up, "1", {"U", up}, steps),
+            title);
   const auto width = hidden.size(1);
   const auto function = fmt::format("{}({})", name, steps.first(up));
   steps.add(
@@ -61,15 +71,11 @@ TokenMatrix add_layer_steps(FeedForwardImpl& layers, const TokenMatrix& x, const
                        steps.first(hidden))},
       title);
   steps.add(
-      {.title = "Output",
-       .formula = layers.down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
-       .description = "Another learned matrix turns the hidden numbers into a vector of the "
-                      "width of the model.",
-       .matrices = linear_matrices(hidden, projection_of(layers.down), "2", "H",
-                                   steps.by_token("F", output)),
-       .calculation = fmt::format("{} = {} = {}", first_number("F", steps),
-                                  steps.linear(hidden[steps.row()], projection_of(layers.down)),
-                                  steps.first(output))},
+      linear_step({.title = "Output",
+                   .formula = layers.down->bias.defined() ? "F = H W_2 + b_2" : "F = H W_2",
+                   .description = "Another learned matrix turns the hidden numbers into a vector "
+                                  "of the width of the model."},
+                  {"H", hidden}, layers.down, "2", {"F", output}, steps),
       title);
   return {"F", output};
 }
@@ -81,15 +87,11 @@ TokenMatrix add_expert_steps(MixtureOfExpertsImpl& layers, const TokenMatrix& x,
   const auto num_experts = options.num_experts();
   const auto logits = layers.router->forward(x.values);  // (T, N)
   steps.add(
-      {.title = "Router",
-       .formula = fmt::format("L = {} W_R", x.symbol),
-       .description = "A learned matrix gives each token a score for each expert, which is a "
-                      "feed-forward layer.",
-       .matrices = linear_matrices(x.values, projection_of(layers.router), "R", x.symbol,
-                                   steps.by_token("L", logits)),
-       .calculation = fmt::format("{} = {} = {}", first_number("L", steps),
-                                  steps.linear(x.values[steps.row()], projection_of(layers.router)),
-                                  steps.first(logits))},
+      linear_step({.title = "Router",
+                   .formula = fmt::format("L = {} W_R", x.symbol),
+                   .description = "A learned matrix gives each token a score for each expert, "
+                                  "which is a feed-forward layer."},
+                  x, layers.router, "R", {"L", logits}, steps),
       title);
   const auto chosen = std::get<1>(logits.topk(options.num_experts_per_tok(), -1));
   const auto routed = torch::zeros_like(logits, torch::kBool).scatter(-1, chosen, true);  // (T, N)
@@ -252,14 +254,10 @@ TokenMatrix add_joined_heads_steps(const std::vector<torch::Tensor>& heads,
                            "another reason."},
             title);
   const auto output = torch::linear(joined, out->weight, out->bias);
-  steps.add({.title = "Output projection",
-             .formula = out->bias.defined() ? "O = Y W_O + b_O" : "O = Y W_O",
-             .description = "A learned matrix mixes the heads.",
-             .matrices =
-                 linear_matrices(joined, projection_of(out), "O", "Y", steps.by_token("O", output)),
-             .calculation = fmt::format("{} = {} = {}", first_number("O", steps),
-                                        steps.linear(joined[steps.row()], projection_of(out)),
-                                        steps.first(output))},
+  steps.add(linear_step({.title = "Output projection",
+                         .formula = out->bias.defined() ? "O = Y W_O + b_O" : "O = Y W_O",
+                         .description = "A learned matrix mixes the heads."},
+                        {"Y", joined}, out, "O", {"O", output}, steps),
             title);
   return {"O", output};
 }

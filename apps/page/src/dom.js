@@ -46,9 +46,10 @@ export function table(header, rows) {
   return el("table", {}, el("thead", {}, el("tr", {}, names)), el("tbody", {}, body));
 }
 
-/** Returns a bar that fills a share of the width of its area, or of its height. */
-export function bar(share, axis = "width") {
-  const filled = el("span", { class: "bar" });
+/** Returns a bar that fills a share of the width of its area, or of its height. `name` is another
+ *  class of the bar. */
+export function bar(share, axis = "width", name = "") {
+  const filled = el("span", { class: `bar ${name}`.trim() });
   filled.style.setProperty(axis, `${100 * share}%`);
   return el("span", { class: "bar-area", "aria-hidden": "true" }, filled);
 }

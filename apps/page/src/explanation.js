@@ -1,7 +1,7 @@
 // Attention step by step: the steps of `attend explain`, in which each number leads to the numbers
 // that it is computed from.
 
-import { el, labelled, scroll, select } from "./dom.js";
+import { bar, el, labelled, scroll, select } from "./dom.js";
 import { truncated, visible } from "./format.js";
 import { decimal, label, Matrix, MatrixTable } from "./matrix.js";
 import { trace, useOf } from "./trace.js";
@@ -439,11 +439,7 @@ class ExplanationView {
       ...matrix.rows.flatMap((_, row) => matrix.row(row).map(Math.abs)),
       1e-9,
     );
-    const bar = (value, name) => {
-      const filled = el("span", { class: `bar ${name}` });
-      filled.style.setProperty("width", `${(100 * Math.abs(value)) / largest}%`);
-      return el("span", { class: "bar-area", "aria-hidden": "true" }, filled);
-    };
+    const barOf = (value, name) => bar(Math.abs(value) / largest, "width", name);
     const rows = matrix.rows.map((name, row) => {
       const [before, after] = matrix.row(row);
       const change = after - before;
@@ -452,8 +448,8 @@ class ExplanationView {
         "tr",
         {},
         el("th", { scope: "row" }, el("bdi", {}, visible(truncated(name, 24)))),
-        el("td", { class: "number" }, decimal(before, this.decimals), bar(before, "before")),
-        el("td", { class: "number" }, decimal(after, this.decimals), bar(after, "after")),
+        el("td", { class: "number" }, decimal(before, this.decimals), barOf(before, "before")),
+        el("td", { class: "number" }, decimal(after, this.decimals), barOf(after, "after")),
         el("td", { class: "number" }, el("b", {}, change > 0 ? `+${text}` : text)),
       );
     });
