@@ -23,6 +23,10 @@ void LanguageModelImpl::reset() {
   initialize(*this, stack);
 }
 
+void LanguageModelImpl::check_submodules() const {
+  check_registered(*this, {{"embedding", embedding}, {"decoder", decoder}, {"head", head}});
+}
+
 torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens, const AttentionArgs& args) {
   auto causal = args;
   causal.causal = true;
@@ -48,7 +52,6 @@ KvCache LanguageModelImpl::make_cache(int64_t batch_size,
 }
 
 torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {
-  check_submodules(*this, {{"embedding", embedding}, {"decoder", decoder}, {"head", head}});
   const auto& weight = config.tie_embeddings ? embedding->token->weight : head->weight;
   return output_logits(x, weight, config);  // (..., T, V)
 }

@@ -36,6 +36,13 @@ void Seq2SeqImpl::reset() {
   initialize(*transformer->decoder, decoder_stack);
 }
 
+void Seq2SeqImpl::check_submodules() const {
+  check_registered(*this, {{"source_embedding", source_embedding},
+                           {"target_embedding", target_embedding},
+                           {"transformer", transformer},
+                           {"head", head}});
+}
+
 torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Tensor& target,
                                    const torch::Tensor& source_key_mask) {
   const auto x =
@@ -46,7 +53,6 @@ torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Ten
 
 torch::Tensor Seq2SeqImpl::encode(const torch::Tensor& source,
                                   const torch::Tensor& source_key_mask) {
-  check_submodules(*this, {{"source_embedding", source_embedding}, {"transformer", transformer}});
   return transformer->encoder->forward(source_embedding(source), {.key_mask = source_key_mask});
 }
 
@@ -71,10 +77,6 @@ KvCache Seq2SeqImpl::make_cache(int64_t batch_size, std::optional<int64_t> max_s
 }
 
 torch::Tensor Seq2SeqImpl::logits(const torch::Tensor& x) const {
-  check_submodules(*this, {{"source_embedding", source_embedding},
-                           {"target_embedding", target_embedding},
-                           {"transformer", transformer},
-                           {"head", head}});
   const auto& weight = config.tie_embeddings ? target_embedding->token->weight : head->weight;
   return output_logits(x, weight, config);  // (..., T, V)
 }

@@ -53,11 +53,14 @@ void SequenceClassifierImpl::reset() {
   initialize(*this, stack);
 }
 
+void SequenceClassifierImpl::check_submodules() const {
+  check_registered(
+      *this, {{"embedding", embedding}, {"encoder", encoder}, {"pooler", pooler}, {"head", head}});
+}
+
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
                                               const torch::Tensor& key_mask,
                                               const torch::Tensor& token_types) {
-  check_submodules(
-      *this, {{"embedding", embedding}, {"encoder", encoder}, {"pooler", pooler}, {"head", head}});
   TORCH_CHECK_VALUE(!key_mask.defined() || key_mask.sizes() == tokens.sizes(),
                     "key_mask must have the shape of the tokens ", tokens.sizes(), ", found ",
                     key_mask.sizes());

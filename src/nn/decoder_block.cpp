@@ -38,19 +38,22 @@ void DecoderBlockImpl::reset() {
   if (!one_norm) residual2_ = Residual(*this, "2", embed_dim, options.residual());
 }
 
-torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
-                                        const AttentionArgs& self_args,
-                                        const AttentionArgs& memory_args,
-                                        const ForwardState& state) {
-  check_sequence("DecoderBlock", x, options.attention().embed_dim());
+void DecoderBlockImpl::check_submodules() const {
   const auto submodules = children();
-  check_submodules(*this, submodules,
+  check_registered(*this, submodules,
                    {{"attention", attention},
                     {"cross_attention", cross_attention},
                     {"feed_forward", feed_forward}});
   for (const auto* residual : {&residual1_, &residual_cross_, &residual2_}) {
     residual->check_registered(*this, submodules);
   }
+}
+
+torch::Tensor DecoderBlockImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
+                                        const AttentionArgs& self_args,
+                                        const AttentionArgs& memory_args,
+                                        const ForwardState& state) {
+  check_sequence("DecoderBlock", x, options.attention().embed_dim());
   const int64_t width = options.cross_attention().kdim().value_or(options.attention().embed_dim());
   TORCH_CHECK_VALUE(memory.dim() >= 2 && memory.size(-1) == width, "memory must be (B, S, ", width,
                     ") or (S, ", width, "), found ", memory.sizes());

@@ -13,10 +13,13 @@ void EncoderDecoderImpl::reset() {
   decoder = register_module("decoder", TransformerDecoder(options.decoder()));
 }
 
+void EncoderDecoderImpl::check_submodules() const {
+  check_registered(*this, {{"encoder", encoder}, {"decoder", decoder}});
+}
+
 torch::Tensor EncoderDecoderImpl::forward(const torch::Tensor& source, const torch::Tensor& target,
                                           const AttentionArgs& source_args,
                                           const AttentionArgs& target_args) {
-  check_submodules(*this, {{"encoder", encoder}, {"decoder", decoder}});
   const auto memory = encoder->forward(source, source_args);
   AttentionArgs memory_args{.key_mask = source_args.key_mask};
   if (source_args.segments.defined() && target_args.segments.defined()) {

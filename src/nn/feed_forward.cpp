@@ -47,9 +47,12 @@ void FeedForwardImpl::reset() {
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
 }
 
+void FeedForwardImpl::check_submodules() const {
+  check_registered(*this, {{"up", up}, {"down", down}, {"dropout", dropout}});
+}
+
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   check_width("FeedForward", x, options.embed_dim());
-  check_submodules(*this, {{"up", up}, {"down", down}, {"dropout", dropout}});
   return apply_linear(dropout(activate(apply_linear(x, up), options.activation())), down);
 }
 

@@ -57,7 +57,6 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
                      .shared = shared.get(),
                      .first_values = &first_values,
                      .first_relative_bias = &first_relative_bias};
-  check_submodules(blocks);
   for (const auto& block : *blocks) {
     x = recompute
             ? recompute_block<Block>(block, x, memory, args, memory_args, state, shared, forward)

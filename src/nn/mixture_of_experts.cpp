@@ -60,10 +60,13 @@ void MixtureOfExpertsImpl::reset() {
   router_sums = torch::Tensor();
 }
 
+void MixtureOfExpertsImpl::check_submodules() const {
+  check_registered(*this, {{"router", router}, {"experts", experts}});
+  check_registered(experts);
+}
+
 torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   check_width("MixtureOfExperts", x, options.expert().embed_dim());
-  check_submodules(*this, {{"router", router}, {"experts", experts}});
-  check_submodules(experts);
   const int64_t top_k = options.experts().num_experts_per_tok();
 
   const auto tokens = x.flatten(0, -2);                                      // (B*T, E)
@@ -88,7 +91,7 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
 }
 
 void MixtureOfExpertsImpl::train(bool on) {
-  Module::train(on);
+  Cloneable::train(on);
   if (on) return;
   aux_loss.reset();
   router_sums.reset();

@@ -141,6 +141,13 @@ void MultiheadAttentionImpl::reset() {
   }
 }
 
+void MultiheadAttentionImpl::check_submodules() const {
+  const auto submodules = children();
+  check_registered(*this, submodules,
+                   {{"qkv", qkv}, {"query", query}, {"key", key}, {"value", value}, {"out", out}});
+  for (const auto& each : hooks_) check_registered(*this, submodules, {{each.name, each.module}});
+}
+
 AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                                 const ForwardState& state) {
   check_sequence("MultiheadAttention", x, dims_.embed_dim);
@@ -217,10 +224,6 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
 }
 
 AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
-  const auto submodules = children();
-  check_submodules(*this, submodules,
-                   {{"qkv", qkv}, {"query", query}, {"key", key}, {"value", value}, {"out", out}});
-  for (const auto& each : hooks_) check_submodules(*this, submodules, {{each.name, each.module}});
   context.options.scale = options.scale();
   context.options.dropout = is_training() ? options.dropout() : 0.0;
   std::optional<KvCacheHook> cache_hook;

@@ -20,9 +20,12 @@ void OutputGateImpl::reset() {
       "projection", torch::nn::Linear(torch::nn::LinearOptions(dims.embed_dim, gates).bias(false)));
 }
 
+void OutputGateImpl::check_submodules() const {
+  check_registered(*this, {{"projection", projection}});
+}
+
 torch::Tensor OutputGateImpl::after_attention(const AttentionContext& context,
                                               const torch::Tensor& output) {
-  check_submodules(*this, {{"projection", projection}});
   const auto gates =
       torch::sigmoid(apply_linear(context.input, projection));  // (..., T, H * (1 or D))
   const auto per_head =

@@ -20,8 +20,11 @@ void QKNormImpl::reset() {
   register_module("key", key.ptr());
 }
 
+void QKNormImpl::check_submodules() const {
+  check_registered(*this, {{"query", query}, {"key", key}});
+}
+
 void QKNormImpl::after_projection(AttentionContext& context) {
-  check_submodules(*this, {{"query", query}, {"key", key}});
   context.query = query.forward(context.query);
   context.key = key.forward(context.key);
 }

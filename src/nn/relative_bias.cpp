@@ -41,9 +41,12 @@ void RelativeBiasImpl::reset() {
   torch::nn::init::normal_(bias->weight, 0.0, 1.0 / std::sqrt(static_cast<double>(dims.embed_dim)));
 }
 
+void RelativeBiasImpl::check_submodules() const {
+  check_registered(*this, {{"bias", bias}});
+}
+
 void RelativeBiasImpl::before_attention(AttentionContext& context) {
   check_self_attention("RelativeBias", context);
-  check_submodules(*this, {{"bias", bias}});
   context.offset_biases.push_back(this);
 }
 

@@ -28,9 +28,12 @@ void SelfAttentionImpl::reset() {
   value = register_module("value", torch::nn::Linear(LinearOptions(embed_dim, v_dim).bias(bias)));
 }
 
+void SelfAttentionImpl::check_submodules() const {
+  check_registered(*this, {{"query", query}, {"key", key}, {"value", value}});
+}
+
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {
   check_sequence("SelfAttention", x, options.embed_dim());
-  check_submodules(*this, {{"query", query}, {"key", key}, {"value", value}});
   TORCH_CHECK_VALUE(!args.average_attn_weights,
                     "average_attn_weights must be false: SelfAttention has only one head");
   const auto q = apply_linear(x, query), k = apply_linear(x, key), v = apply_linear(x, value);

@@ -37,9 +37,9 @@ void check_submodule(bool registered, const torch::nn::Module& owner, const Name
 
 /// Throws c10::ValueError unless all modules in `used` are registered submodules of `owner`. The
 /// check detects calls of LibTorch's `replace_module`, which changes the registered submodules, but
-/// not the members that `forward` calls. `children`: the result of `owner.children()`. `forward`
-/// should call `owner.children()` only once, because each call copies the list of submodules.
-inline void check_submodules(const torch::nn::Module& owner,
+/// not the members that `forward` calls. `children`: the result of `owner.children()`, which copies
+/// the list of submodules.
+inline void check_registered(const torch::nn::Module& owner,
                              const std::vector<std::shared_ptr<torch::nn::Module>>& children,
                              std::initializer_list<UsedSubmodule> used) {
   for (const auto& each : used) {
@@ -50,17 +50,16 @@ inline void check_submodules(const torch::nn::Module& owner,
   }
 }
 
-/// Calls `check_submodules` with `owner.children()`. Use this overload in a `forward` that checks
-/// its submodules only once.
-inline void check_submodules(const torch::nn::Module& owner,
+/// Calls `check_registered` with `owner.children()`.
+inline void check_registered(const torch::nn::Module& owner,
                              std::initializer_list<UsedSubmodule> used) {
-  check_submodules(owner, owner.children(), used);
+  check_registered(owner, owner.children(), used);
 }
 
 /// Throws c10::ValueError unless each element of `list` is the registered submodule with the same
 /// index. The check detects calls of `replace_module`, which changes the registered submodules, but
 /// not the elements.
-inline void check_submodules(const torch::nn::ModuleList& list) {
+inline void check_registered(const torch::nn::ModuleList& list) {
   const auto children = list->children();
   for (std::size_t i = 0; i < children.size(); ++i) {
     check_submodule(children[i] == list->ptr(i), *list, i);

@@ -93,14 +93,17 @@ void TokenEmbeddingImpl::reset() {
   dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
 }
 
-torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
-                                          const torch::Tensor& positions,
-                                          const torch::Tensor& token_types) {
-  check_submodules(*this, {{"token", token},
+void TokenEmbeddingImpl::check_submodules() const {
+  check_registered(*this, {{"token", token},
                            {"position", position},
                            {"token_type", token_type},
                            {"norm", norm},
                            {"dropout", dropout}});
+}
+
+torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
+                                          const torch::Tensor& positions,
+                                          const torch::Tensor& token_types) {
   TORCH_CHECK_TYPE(tokens.scalar_type() == torch::kLong || tokens.scalar_type() == torch::kInt,
                    "tokens must be int64 or int32, found ", tokens.scalar_type());
   TORCH_CHECK_VALUE(

@@ -22,14 +22,17 @@ void TransformerBlockImpl::reset() {
   }
 }
 
-torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
-                                            const ForwardState& state) {
-  check_sequence("TransformerBlock", x, options.attention().embed_dim());
+void TransformerBlockImpl::check_submodules() const {
   const auto submodules = children();
-  check_submodules(*this, submodules, {{"attention", attention}, {"feed_forward", feed_forward}});
+  check_registered(*this, submodules, {{"attention", attention}, {"feed_forward", feed_forward}});
   for (const auto* residual : {&residual1_, &residual2_}) {
     residual->check_registered(*this, submodules);
   }
+}
+
+torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
+                                            const ForwardState& state) {
+  check_sequence("TransformerBlock", x, options.attention().embed_dim());
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;
   };

@@ -17,12 +17,16 @@ void TransformerDecoderImpl::reset() {
                          block.attention().embed_dim());
 }
 
+void TransformerDecoderImpl::check_submodules() const {
+  check_registered(*this, {{"blocks", blocks}, {"norm", norm}});
+  check_registered(blocks);
+}
+
 torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,
                                               const AttentionArgs& args,
                                               const AttentionArgs& memory_args,
                                               const ForwardState& state) {
   check_sequence("TransformerDecoder", x, options.block().attention().embed_dim());
-  check_submodules(*this, {{"blocks", blocks}, {"norm", norm}});
   const auto forward = [](DecoderBlockImpl& block, const torch::Tensor& h, const torch::Tensor& m,
                           const AttentionArgs& self_args, const AttentionArgs& cross_args,
                           const ForwardState& layer_state) {

@@ -17,10 +17,14 @@ void TransformerEncoderImpl::reset() {
                          block.attention().embed_dim());
 }
 
+void TransformerEncoderImpl::check_submodules() const {
+  check_registered(*this, {{"blocks", blocks}, {"norm", norm}});
+  check_registered(blocks);
+}
+
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                               const ForwardState& state) {
   check_sequence("TransformerEncoder", x, options.block().attention().embed_dim());
-  check_submodules(*this, {{"blocks", blocks}, {"norm", norm}});
   const auto forward = [](TransformerBlockImpl& block, const torch::Tensor& h,
                           const torch::Tensor& /*memory*/, const AttentionArgs& block_args,
                           const AttentionArgs& /*memory_args*/, const ForwardState& layer_state) {

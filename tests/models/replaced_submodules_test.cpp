@@ -15,23 +15,18 @@ void expect_submodule_error(const std::string& submodule, const Call& call) {
 }
 
 TEST(ModelSubmodules, ReplacedWithoutTheMemberThrow) {
-  const torch::NoGradGuard no_grad;  // a KvCache requires it
-  const auto tokens = torch::zeros({1, 3}, torch::kLong);
   const StackConfig stack{.num_layers = 1, .num_heads = 2, .embed_dim = 8};
   for (const auto* name : {"embedding", "decoder", "head"}) {
     LanguageModel model(LanguageModelConfig{
         .vocab_size = 11, .max_seq_len = 4, .tie_embeddings = false, .stack = stack});
-    model->eval();
     model->replace_module(name, model->named_children()[name]->clone());
-    expect_submodule_error(name, [&] { model->forward(tokens); });
-    auto cache = model->make_cache(1);
-    expect_submodule_error(name, [&] { model->step(tokens, cache); });
+    expect_submodule_error(name, [&] { model->eval(); });
   }
   for (const auto* name : {"embedding", "encoder", "pooler", "head"}) {
     SequenceClassifier model(SequenceClassifierConfig{
         .vocab_size = 11, .num_classes = 3, .max_seq_len = 4, .pooler = true, .stack = stack});
     model->replace_module(name, model->named_children()[name]->clone());
-    expect_submodule_error(name, [&] { model->forward(tokens); });
+    expect_submodule_error(name, [&] { model->eval(); });
   }
   for (const auto* name : {"source_embedding", "target_embedding", "transformer", "head"}) {
     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 11,
@@ -40,7 +35,7 @@ TEST(ModelSubmodules, ReplacedWithoutTheMemberThrow) {
                                 .tie_embeddings = false,
                                 .stack = stack});
     model->replace_module(name, model->named_children()[name]->clone());
-    expect_submodule_error(name, [&] { model->forward(tokens, tokens); });
+    expect_submodule_error(name, [&] { model->eval(); });
   }
 }
 

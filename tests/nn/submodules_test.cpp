@@ -39,47 +39,48 @@ TEST_F(Submodules, ReplacedWithoutTheMemberThrow) {
   TransformerBlock block(8, 2);
   block->replace_module("attention", MultiheadAttention(8, 2));
   expect_submodule_error("submodule attention of attend::TransformerBlockImpl",
-                         [&] { block->forward(x); });
+                         [&] { block->eval(); });
+  expect_submodule_error("attention", [&] { block->train(); });
 
   block = TransformerBlock(8, 2);
   block->replace_module("norm2", RMSNorm(8));
-  expect_submodule_error("norm2", [&] { block->forward(x); });
+  expect_submodule_error("norm2", [&] { block->eval(); });
 
   block = TransformerBlock(8, 2);
   block->attention->replace_module("qkv", torch::nn::Linear(8, 24));
-  expect_submodule_error("qkv", [&] { block->forward(x); });
+  expect_submodule_error("qkv", [&] { block->eval(); });
 
   block = TransformerBlock(8, 2);
   block->feed_forward.get<FeedForward>()->replace_module("up", torch::nn::Linear(8, 32));
-  expect_submodule_error("up", [&] { block->forward(x); });
+  expect_submodule_error("up", [&] { block->eval(); });
 
   DecoderBlock decoder(8, 2);
   decoder->replace_module("cross_attention", MultiheadAttention(8, 2));
-  expect_submodule_error("cross_attention", [&] { decoder->forward(x, memory); });
+  expect_submodule_error("cross_attention", [&] { decoder->eval(); });
 
   MultiheadAttention attention(
       MultiheadAttentionOptions(8, 2).add(rotary()).add(qk_norm()).add(output_gate()));
   attention->replace_module("rotary", RotaryImpl(4, {}).clone());
-  expect_submodule_error("rotary", [&] { attention->forward(x); });
+  expect_submodule_error("rotary", [&] { attention->eval(); });
 
   TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(8, 2), 2));
   encoder->blocks->replace_module("1", TransformerBlock(8, 2));
-  expect_submodule_error("submodule 1", [&] { encoder->forward(x); });
+  expect_submodule_error("submodule 1", [&] { encoder->eval(); });
   encoder = TransformerEncoder(TransformerEncoderOptions(TransformerBlockOptions(8, 2), 2));
   encoder->replace_module("norm", LayerNorm(8));
-  expect_submodule_error("norm", [&] { encoder->forward(x); });
+  expect_submodule_error("norm", [&] { encoder->eval(); });
 
   MixtureOfExperts mixture(MixtureOfExpertsOptions(8, 3));
   mixture->experts->replace_module("2", FeedForward(8));
-  expect_submodule_error("submodule 2", [&] { mixture->forward(x); });
+  expect_submodule_error("submodule 2", [&] { mixture->eval(); });
 
   TokenEmbedding embedding(TokenEmbeddingOptions(11, 8, 8));
   embedding->replace_module("token", torch::nn::Embedding(11, 8));
-  expect_submodule_error("token", [&] { embedding->forward(torch::zeros({1, 3}, torch::kLong)); });
+  expect_submodule_error("token", [&] { embedding->eval(); });
 
   SelfAttention single(8);
   single->replace_module("value", torch::nn::Linear(8, 8));
-  expect_submodule_error("value", [&] { single->forward(x); });
+  expect_submodule_error("value", [&] { single->eval(); });
 }
 
 TEST_F(Submodules, ReplacedWithTheMemberAreCalled) {
@@ -96,7 +97,7 @@ TEST_F(Submodules, ReplacedWithTheMemberAreCalled) {
 TEST_F(Submodules, MemberThatIsNotRegisteredThrows) {
   TransformerBlock block(8, 2);
   block->feed_forward = torch::nn::AnyModule(Doubling(8));
-  expect_submodule_error("feed_forward", [&] { block->forward(x); });
+  expect_submodule_error("feed_forward", [&] { block->eval(); });
 }
 
 TEST_F(Submodules, CustomFeedForwardIsUsedAndCloned) {

@@ -19,6 +19,11 @@ ATTEND_API void copy_training_flags(const torch::nn::Module& original, torch::nn
 /// requires_grad of all parameters. LibTorch's clones of containers such as torch::nn::ModuleList
 /// are in training mode, and all parameters of its clones require a gradient.
 ///
+/// `train()` and `eval()` call `check_submodules` of the module and of its submodules. `forward`
+/// does not, since the check would take time in each call: after LibTorch's `replace_module`, call
+/// `train()` or `eval()`. Without this call, a replaced submodule is not detected, and `forward`
+/// still uses the old one.
+///
 ///     struct MyNormImpl : Cloneable<MyNormImpl> {
 ///       void reset() override {}
 ///     };
@@ -34,6 +39,18 @@ class Cloneable : public torch::nn::Cloneable<Derived> {
     detail::copy_training_flags(*this, *copy);
     return copy;
   }
+
+  /// Sets the training mode of the module and its submodules. Throws c10::ValueError if
+  /// `check_submodules` throws; the mode of some submodules may then have been set.
+  void train(bool on = true) override {
+    check_submodules();
+    torch::nn::Cloneable<Derived>::train(on);
+  }
+
+  /// Throws c10::ValueError if `forward` calls a module that is not the registered submodule, for
+  /// example after `replace_module` without an assignment to the member. Does not check submodules
+  /// of submodules.
+  virtual void check_submodules() const {}
 };
 
 }  // namespace attend

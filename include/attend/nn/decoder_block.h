@@ -93,6 +93,7 @@ class ATTEND_API DecoderBlockImpl : public Cloneable<DecoderBlockImpl> {
                         const ForwardState& state = {});
 
   void reset() override;
+  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   DecoderBlockOptions options;                  ///< options passed to the constructor

@@ -108,6 +108,7 @@ class ATTEND_API MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImp
                         const ForwardState& state = {});
 
   void reset() override;
+  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   MultiheadAttentionOptions options;  ///< options passed to the constructor

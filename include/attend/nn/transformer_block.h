@@ -87,6 +87,7 @@ class ATTEND_API TransformerBlockImpl : public Cloneable<TransformerBlockImpl> {
                         const ForwardState& state = {});
 
   void reset() override;
+  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   TransformerBlockOptions options;        ///< options passed to the constructor
