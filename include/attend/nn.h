@@ -57,5 +57,6 @@
 #include "attend/ops/linear.h"
 #include "attend/ops/masks.h"
 #include "attend/ops/positions.h"
+#include "attend/ops/prepared_mask.h"
 #include "attend/ops/relative_buckets.h"
 #include "attend/ops/rotary.h"

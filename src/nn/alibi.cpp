@@ -27,8 +27,9 @@ torch::Tensor AlibiImpl::bias_of(const torch::Tensor& offsets, const AttentionCo
 
 void AlibiImpl::add_bias(AttentionContext& context) {
   const auto key = offsets_key("alibi_bias", context, num_heads);
-  const auto bias = context.state.share(
-      key, [&] { return bias_of(key_offsets(context.query, context.key, context.args), context); });
+  const auto bias = context.state.share(&SharedTensors::offsets, key, [&] {
+    return bias_of(key_offsets(context.query, context.key, context.args), context);
+  });
   add_to_scores(bias, /*shared=*/true, context);
 }
 

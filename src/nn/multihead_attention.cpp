@@ -39,12 +39,14 @@ PreparedMask shared_mask(const AttentionContext& context) {
                       args.causal, args.sliding_window, context.cross,
                       computes_weights(args, options), options.bias.defined(),
                       options.scale.value_or(1.0) > 0.0);
-  const auto mask = state.share(
-      key, [&] { return prepare_mask(context.query, context.key, args, options, !context.cross); });
+  const auto mask = state.share(&SharedTensors::masks, key, [&] {
+    return prepare_mask(context.query, context.key, args, options, !context.cross);
+  });
   if (!options.bias.defined()) return mask;
   const auto with_bias = [&] { return add_bias(mask, options.bias, context.query); };
   if (!options.bias.is_same(context.shared_bias)) return with_bias();
   return state.share(
+      &SharedTensors::biased_masks,
       {"mask_with_bias", context.query, {mask.mask, mask.fully_masked_rows, options.bias}},
       with_bias);
 }

@@ -58,7 +58,7 @@ torch::Tensor RelativeBiasImpl::bias_of(const torch::Tensor& offsets,
 void RelativeBiasImpl::add_bias(AttentionContext& context) {
   const auto key = offsets_key("relative_buckets", context, options.num_buckets,
                                options.max_distance, options.bidirectional);
-  const auto buckets = context.state.share(key, [&] {
+  const auto buckets = context.state.share(&SharedTensors::offsets, key, [&] {
     return buckets_of(key_offsets(context.query, context.key, context.args), options);
   });
   add_to_scores(look_up(table(context.state), buckets), /*shared=*/false, context);

@@ -33,7 +33,7 @@ RotaryTables RotaryImpl::shared_tables(const AttentionContext& context,
                                        const torch::Tensor& positions, const torch::Tensor& x) {
   SharedKey key("rotary_tables", x, {positions}, x.size(-2));
   for (const double number : key_numbers_) key.add(number);
-  return context.state.share(key, [&] {
+  return context.state.share(&SharedTensors::rotary, key, [&] {
     const auto tokens = positions.defined() ? positions : positions_like(x, -2);
     const auto exact = tokens.to(at::toOpMathType(x.scalar_type()));  // (T) or (B, T)
     return rotary_tables(exact, frequencies_.type_as(exact), rotary_attention_scaling(options));

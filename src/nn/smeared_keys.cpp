@@ -5,14 +5,6 @@
 namespace attend {
 namespace {
 
-/// The previous key of each key, i.e. the key at the previous position.
-struct PreviousKeys {
-  torch::Tensor index;  ///< (S) or (B, S): index of the previous key; arbitrary if there is none
-  torch::Tensor exist;  ///< bool (B, S) or (S): false = no previous key; undefined = all true
-  /// bool (B, S) or (S): true = the cache has overwritten the previous key; undefined = all false.
-  torch::Tensor overwritten = {};
-};
-
 /// Returns the previous key of each key. The keys must be in the order of their positions. The
 /// first key counts as its own previous key, so `before_attention` leaves it unchanged.
 PreviousKeys previous_in_order(const AttentionContext& context) {
@@ -42,22 +34,17 @@ PreviousKeys previous_by_position(const AttentionContext& context) {
   return {order.gather(-1, found), exist, (positions > 0).logical_and(~exist)};
 }
 
-/// Throws c10::ValueError if a query may attend to a key whose previous key has been overwritten.
-void check_not_overwritten(const AttentionContext& context, const torch::Tensor& overwritten) {
+/// Returns whether a query may attend to a key whose previous key has been overwritten: bool (), on
+/// the CPU.
+torch::Tensor attends_to_overwritten(const AttentionContext& context,
+                                     const torch::Tensor& overwritten) {
   const auto& args = context.args;
   const auto positions = query_positions(context);  // (B, T) or (T)
-  if (positions.size(-1) == 0) return;
+  if (positions.size(-1) == 0) return torch::zeros({}, torch::kBool);
   const auto window_begin =
       positions.amin(-1, /*keepdim=*/true) - args.sliding_window + 1;  // (B, 1) or (1)
   const auto in_window = args.key_positions >= window_begin;           // (B, S) or (S)
-  TORCH_CHECK_VALUE(
-      !overwritten.logical_and(in_window).any().item<bool>(),
-      "smeared_keys needs the previous key of each key in the sliding_window of the "
-      "attention (",
-      args.sliding_window,
-      "), but the KvCache has overwritten a previous key: set the KvCache's sliding_window to at "
-      "least ",
-      args.sliding_window + 1);
+  return overwritten.logical_and(in_window).any().cpu();
 }
 
 PreviousKeys shared_previous_keys(const AttentionContext& context) {
@@ -66,8 +53,9 @@ PreviousKeys shared_previous_keys(const AttentionContext& context) {
                       {args.key_mask, args.segments, args.key_segments, args.key_positions},
                       context.key.size(-2), context.cross);
   const bool in_slots = context.state.cache != nullptr && args.key_positions.defined();
-  return context.state.share(
-      key, [&] { return in_slots ? previous_by_position(context) : previous_in_order(context); });
+  return context.state.share(&SharedTensors::previous_keys, key, [&] {
+    return in_slots ? previous_by_position(context) : previous_in_order(context);
+  });
 }
 
 }  // namespace
@@ -99,12 +87,17 @@ torch::Tensor SmearedKeysImpl::after_attention(const AttentionContext& context,
   // The window is checked here and not in before_attention, because another hook may set it there.
   if (context.state.cache == nullptr || !context.args.key_positions.defined()) return output;
   const auto& overwritten = shared_previous_keys(context).overwritten;
-  const SharedKey key("checked_previous_keys", context.key, {overwritten},
-                      context.args.sliding_window);
-  context.state.share(key, [&] {
-    check_not_overwritten(context, overwritten);
-    return true;
-  });
+  const auto window = context.args.sliding_window;
+  const SharedKey key("attends_to_overwritten", context.key, {overwritten}, window);
+  const auto attends =
+      context.state.share(key, [&] { return attends_to_overwritten(context, overwritten); });
+  TORCH_CHECK_VALUE(
+      !attends.item<bool>(),
+      "smeared_keys needs the previous key of each key in the sliding_window of the attention (",
+      window,
+      "), but the KvCache has overwritten a previous key: set the KvCache's sliding_window to at "
+      "least ",
+      window + 1);
   return output;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/ops/attention.h"
+#include "attend/ops/prepared_mask.h"
 
 #include <torch/types.h>
 
@@ -8,17 +9,6 @@ namespace attend {
 
 // `dot_product_attention` in two steps: the mask is prepared, then attention is computed. The
 // layers of a stack can share the prepared mask.
-
-/// A mask in the form that the attention kernels take: at least one key is allowed in each row.
-struct PreparedMask {
-  /// bool (true = may attend) or float in the query's dtype. Broadcasts to the scores (..., T, S).
-  /// Undefined if no mask is needed or `is_causal` is true.
-  torch::Tensor mask = {};
-  /// bool (..., T, 1): rows whose output is set to zero; undefined = none.
-  torch::Tensor fully_masked_rows = {};
-  /// True if the fused kernel applies the causal mask itself.
-  bool is_causal = false;
-};
 
 /// Returns true if the fused kernels cannot be used because the (T, S) weights must be computed:
 /// `need_weights` is set, an `AttentionRecorder` is recording, or there is a soft cap or sinks.

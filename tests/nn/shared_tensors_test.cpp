@@ -228,7 +228,7 @@ TEST(SharedTensors, LayersWithOtherOptionsOrMasksDoNotShareTensors) {
 }
 
 TEST(SharedTensors, EqualKeysReturnTheSameValue) {
-  SharedTensors shared;
+  SharedSlot<int> shared;
   const auto a = torch::ones({2}), b = torch::ones({2});
   int computed = 0;
   const auto get = [&](const SharedKey& key) {

@@ -11,7 +11,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 
 namespace attend {
 
@@ -45,10 +44,10 @@ struct ForwardState {
   /// stack.
   torch::Tensor* first_relative_bias = nullptr;
 
-  /// Returns the result of `compute()`. In each forward pass of a stack, the first layer that needs
-  /// the result computes it, and all layers with an equal `key` get the same result.
+  /// Returns the tensor that `compute()` returns. In each forward pass of a stack, the first layer
+  /// that needs the tensor computes it, and all layers with an equal `key` get the same tensor.
   ///
-  /// In a decoder, self-attention and cross-attention get the same result if they pass equal
+  /// In a decoder, self-attention and cross-attention get the same tensor if they pass equal
   /// `SharedKey`s. A hook that supports self-attention and cross-attention must therefore add
   /// `context.cross` to the numbers of `key`. Otherwise the two `SharedKey`s may be equal if source
   /// and target have the same length. A program traced with such inputs would use one tensor for
@@ -57,8 +56,15 @@ struct ForwardState {
   ///     const SharedKey key("decay", context.query, {positions}, rate);
   ///     const auto decay = context.state.share(key, [&] { return decay_at(positions, rate); });
   template <typename Compute>
-  auto share(const SharedKey& key, const Compute& compute) const -> std::invoke_result_t<Compute> {
-    return shared != nullptr ? shared->get(key, compute) : compute();
+  torch::Tensor share(const SharedKey& key, const Compute& compute) const {
+    return share(&SharedTensors::tensors, key, compute);
+  }
+
+  /// As above, for a value of another slot.
+  template <typename Value, typename Compute>
+  Value share(SharedSlot<Value> SharedTensors::*slot, const SharedKey& key,
+              const Compute& compute) const {
+    return shared != nullptr ? (shared->*slot).get(key, compute) : compute();
   }
 };
 

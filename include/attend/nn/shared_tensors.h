@@ -1,21 +1,21 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/ops/prepared_mask.h"
+#include "attend/ops/rotary.h"
 
 #include <c10/util/SmallVector.h>
 #include <torch/types.h>
 
-#include <any>
 #include <cstddef>
-#include <deque>
 #include <initializer_list>
 #include <string_view>
-#include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace attend {
 
-/// Key of an entry of `SharedTensors`. Layers that pass equal keys get the same value.
+/// The inputs of a value in a `SharedSlot`. Layers that pass equal keys get the same value.
 class ATTEND_API SharedKey {
  public:
   /// `name`: name of the value, a string literal. `like`: a tensor with the dtype and device that
@@ -32,9 +32,6 @@ class ATTEND_API SharedKey {
   /// Adds a number.
   void add(double number) { numbers_.push_back(number); }
 
-  /// Returns the tensors.
-  const c10::SmallVector<torch::Tensor, 6>& tensors() const { return tensors_; }
-
   /// Returns true if names, dtypes, devices, tensors (by identity) and numbers are equal.
   bool operator==(const SharedKey& other) const;
 
@@ -46,42 +43,56 @@ class ATTEND_API SharedKey {
   c10::SmallVector<double, 40> numbers_;
 };
 
-/// Tensors that the layers of a stack share within one forward pass, such as masks, rotary tables
-/// and ALiBi biases: the first layer that needs such a tensor computes the tensor; the other layers
-/// get the same tensor.
+/// Values of one kind, each with the `SharedKey` of its inputs.
 ///
-/// Each entry has a `SharedKey` and a value. The value must depend only on the key. It must not
-/// depend on parameters: with gradient checkpointing, the value is computed without an autograd
-/// graph, so the parameters would get no gradient. Not thread-safe; each forward pass has its own
-/// instance.
+/// A value must depend only on its key. It must not depend on parameters: with gradient
+/// checkpointing, the value is computed without an autograd graph, so the parameters would get no
+/// gradient.
 ///
 ///     const SharedKey key("decay", query, {positions}, rate);
-///     const auto decay = shared.get(key, [&] { return torch::exp(-rate * positions); });
-class ATTEND_API SharedTensors {
+///     const auto decay = shared.tensors.get(key, [&] { return torch::exp(-rate * positions); });
+template <typename Value>
+class SharedSlot {
  public:
-  /// Returns the value of `key`, computed by `compute()` if there is none yet. Values may have any
-  /// copyable type; values of equal keys must have the same type.
+  /// Returns the value of `key`, computed by `compute()` if there is none yet.
   template <typename Compute>
-  auto get(const SharedKey& key, const Compute& compute) -> std::invoke_result_t<Compute> {
-    using Value = std::invoke_result_t<Compute>;
-    if (const auto* value = find(key)) return std::any_cast<const Value&>(*value);
-    auto value = compute();
-    add(key, value);
+  Value get(const SharedKey& key, const Compute& compute) {
+    for (const auto& [each, value] : entries_) {
+      if (each == key) return value;
+    }
+    if (entries_.size() == kMaxEntries) entries_.erase(entries_.begin());
+    Value value = compute();
+    entries_.emplace_back(key, value);
     return value;
   }
 
  private:
-  /// Maximum number of entries; a further entry replaces the oldest entry. Limits the memory if
-  /// layers have no tensors in common.
-  static constexpr std::size_t kMaxEntries = 16;
+  /// A further entry replaces the oldest entry, which limits the memory if layers have no inputs in
+  /// common. The layers of a decoder need three masks: with and without a sliding window, and in
+  /// cross-attention.
+  static constexpr std::size_t kMaxEntries = 3;
 
-  const std::any* find(const SharedKey& key) const;
-  void add(const SharedKey& key, std::any value);
-  /// Drops the entries that no layer can request again. The key of such an entry contains a tensor
-  /// that is referenced only by keys, e.g. a mask that the hook of one layer has made.
-  void drop_unreachable();
+  std::vector<std::pair<SharedKey, Value>> entries_;
+};
 
-  std::deque<std::pair<SharedKey, std::any>> entries_;
+/// The previous key of each key, i.e. the key at the previous position.
+struct PreviousKeys {
+  torch::Tensor index;  ///< (S) or (B, S): index of the previous key; arbitrary if there is none
+  torch::Tensor exist;  ///< bool (B, S) or (S): false = no previous key; undefined = all true
+  /// bool (B, S) or (S): true = the cache has overwritten the previous key; undefined = all false.
+  torch::Tensor overwritten = {};
+};
+
+/// Tensors that the layers of a stack share within one forward pass: the first layer that needs
+/// such a tensor computes the tensor; the other layers get the same tensor. Not thread-safe; each
+/// forward pass has its own instance.
+struct SharedTensors {
+  SharedSlot<PreparedMask> masks;          ///< masks without biases
+  SharedSlot<PreparedMask> biased_masks;   ///< sums of masks and biases
+  SharedSlot<RotaryTables> rotary;         ///< tables of `Rotary`
+  SharedSlot<torch::Tensor> offsets;       ///< biases of `Alibi` and buckets of `RelativeBias`
+  SharedSlot<PreviousKeys> previous_keys;  ///< keys of `SmearedKeys`
+  SharedSlot<torch::Tensor> tensors;       ///< tensors of other hooks
 };
 
 }  // namespace attend
