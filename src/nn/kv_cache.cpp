@@ -9,22 +9,6 @@
 #include <algorithm>
 
 namespace attend {
-namespace {
-
-int64_t max_of(const std::vector<int64_t>& numbers) {
-  return numbers.empty() ? 0 : *std::max_element(numbers.begin(), numbers.end());
-}
-
-int64_t min_of(const std::vector<int64_t>& numbers) {
-  return numbers.empty() ? 0 : *std::min_element(numbers.begin(), numbers.end());
-}
-
-bool all_equal(const std::vector<int64_t>& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [&](int64_t number) { return number == numbers.front(); });
-}
-
-}  // namespace
 
 KvCache::KvCache(const KvCacheOptions& options) : options_(options) {
   check_options(options);
@@ -32,10 +16,11 @@ KvCache::KvCache(const KvCacheOptions& options) : options_(options) {
   const c10::InferenceMode no_inference_mode(false);
   allocate(options, keys_, values_);
   memory_.resize(keys_.size());
-  key_positions_ = torch::full({options.batch_size(), max_seq_len() + 1}, -1,
-                               torch::TensorOptions(torch::kLong).device(options.device()));
-  lengths_.assign(static_cast<std::size_t>(options.batch_size()), 0);
-  overwritten_ = lengths_;
+  const auto num_rows = static_cast<std::size_t>(options.batch_size());
+  sequences_ = {.lengths = std::vector<int64_t>(num_rows),
+                .overwritten = std::vector<int64_t>(num_rows),
+                .max_seq_len = options.max_seq_len(),
+                .sliding_window = options.sliding_window()};
   step_ = empty_step();
 }
 
@@ -43,9 +28,8 @@ void KvCache::clear() {
   for (auto* tensors : {&keys_, &values_}) {
     for (auto& tensor : *tensors) tensor.zero_();
   }
-  key_positions_.fill_(-1);
-  std::fill(lengths_.begin(), lengths_.end(), 0);
-  std::fill(overwritten_.begin(), overwritten_.end(), 0);
+  std::fill(sequences_.lengths.begin(), sequences_.lengths.end(), 0);
+  std::fill(sequences_.overwritten.begin(), sequences_.overwritten.end(), 0);
   std::fill(memory_.begin(), memory_.end(), MemoryKeys{});
   step_ = empty_step();
 }
@@ -54,50 +38,59 @@ void KvCache::extend(int64_t tokens, const torch::Tensor& key_mask) {
   check_not_negative("tokens", tokens);
   check_appended();
   const auto counts = count_tokens(tokens, key_mask);
-  for (std::size_t b = 0; b < counts.size(); ++b) check_room(lengths_[b], counts[b]);
+  sequences_.check_room(counts);
   const bool padded =
       std::any_of(counts.begin(), counts.end(), [&](int64_t count) { return count < tokens; });
-  step_ = next_step(tokens, key_mask, padded);
-
-  const std::vector<int64_t> shape{batch_size(), tokens};
-  key_positions_.scatter_(1, step_.slots.expand(shape), step_.positions.expand(shape));
-  for (std::size_t b = 0; b < counts.size(); ++b) {
-    lengths_[b] += counts[b];
-    overwritten_[b] = std::max(overwritten_[b], lengths_[b] - max_seq_len());
-  }
-  step_.aligned = !lengths_.empty() && !padded && all_equal(lengths_) && max_of(overwritten_) == 0;
-  if (step_.aligned) return;
-  step_.key_positions = without_single_batch(key_positions_.narrow(1, 0, used_slots()));
-  step_.key_mask = step_.key_positions >= 0;
-}
-
-KvCache::Step KvCache::empty_step() const {
-  const auto empty = key_positions_.new_empty({0});
-  return {.positions = empty, .slots = empty, .appended = std::vector<bool>(keys_.size(), true)};
-}
-
-KvCache::Step KvCache::next_step(int64_t tokens, const torch::Tensor& key_mask, bool padded) const {
-  const auto integers = key_positions_.options();
-  const auto begin = all_equal(lengths_)
-                         ? torch::full({1}, max_of(lengths_), integers)  // (1)
-                         : torch::tensor(lengths_, torch::kLong).to(integers.device()).unsqueeze(1);
   Step step{.tokens = tokens, .appended = std::vector<bool>(keys_.size(), false)};
   if (padded) {
-    const auto is_token = key_mask.to(integers.device());
-    const auto positions = begin + is_token.cumsum(1) - 1;  // (B, T)
+    const auto is_token = key_mask.to(options_.device());
+    const auto positions = column(lengths()) + is_token.cumsum(1) - 1;  // (B, T)
     const auto slots = torch::where(is_token, positions.remainder(max_seq_len()), max_seq_len());
     step.positions = without_single_batch(positions.clamp_min(0));
     step.slots = without_single_batch(slots);
+  } else if (sequences_.have_equal_lengths()) {
+    const auto begin = lengths().empty() ? 0 : lengths().front();
+    step.positions = torch::arange(begin, begin + tokens, integers());  // (T)
   } else {
-    step.positions = begin + torch::arange(tokens, integers);  // (B, T) or (T)
-    step.slots = step.positions.remainder(max_seq_len());
+    step.positions = column(lengths()) + torch::arange(tokens, integers());  // (B, T)
   }
-  return step;
+
+  sequences_.extend(counts);
+  step.aligned = !lengths().empty() && !padded && sequences_.have_equal_lengths() &&
+                 !sequences_.any_overwritten();
+  if (!step.aligned) {
+    if (!padded) step.slots = step.positions.remainder(max_seq_len());
+    step.key_positions = without_single_batch(positions_in_slots());
+    step.key_mask = step.key_positions >= 0;
+  }
+  step_ = std::move(step);
+}
+
+KvCache::Step KvCache::empty_step() const {
+  return {.positions = torch::empty({0}, integers()),
+          .appended = std::vector<bool>(keys_.size(), true)};
+}
+
+torch::TensorOptions KvCache::integers() const {
+  return torch::TensorOptions(torch::kLong).device(options_.device());
+}
+
+/// Returns `numbers`, one per sequence, as a tensor (B, 1).
+torch::Tensor KvCache::column(const std::vector<int64_t>& numbers) const {
+  return torch::tensor(numbers, torch::kLong).to(options_.device()).unsqueeze(1);
+}
+
+/// Returns the position of the token in each of the S used slots: (B, S), -1 = no token.
+torch::Tensor KvCache::positions_in_slots() const {
+  const auto last = column(lengths()) - 1;                                // (B, 1)
+  const auto slots = torch::arange(sequences_.used_slots(), integers());  // (S)
+  const auto positions = last - (last - slots).remainder(max_seq_len());  // (B, S)
+  return positions.masked_fill(positions < column(sequences_.overwritten), -1);
 }
 
 /// Returns the number of new tokens of each sequence, without padding.
 std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& key_mask) const {
-  if (!key_mask.defined()) return std::vector<int64_t>(lengths_.size(), tokens);
+  if (!key_mask.defined()) return std::vector<int64_t>(lengths().size(), tokens);
   TORCH_CHECK_TYPE(key_mask.scalar_type() == torch::kBool,
                    "key_mask must be bool (true = token, false = padding), found ",
                    key_mask.scalar_type());
@@ -118,61 +111,33 @@ void KvCache::check_appended() const {
                     "extend with truncate");
 }
 
-void KvCache::check_room(int64_t length, int64_t added) const {
-  if (length + added <= max_seq_len()) return;
-  TORCH_CHECK_VALUE(sliding_window() > 0, "max_seq_len (", max_seq_len(),
-                    ") of the KvCache must be at least ", length + added, ": a sequence has ",
-                    length, " tokens and is extended by ", added);
-  // After all new tokens have been written, the cache must still contain the window of the first
-  // new token.
-  const auto needed = sliding_window() + added - 1;
-  TORCH_CHECK_VALUE(needed <= max_seq_len(), "max_seq_len (", max_seq_len(),
-                    ") of the KvCache must be at least ", needed, " to extend it by ", added,
-                    " tokens with a sliding_window of ", sliding_window(),
-                    ": extend by fewer tokens at a time");
-}
-
 torch::Tensor KvCache::positions() const {
   return step_.positions.expand({batch_size(), step_.tokens});
 }
 
 void KvCache::truncate(const std::vector<int64_t>& lengths) {
-  TORCH_CHECK_VALUE(lengths.size() == lengths_.size(), "truncate expects ", lengths_.size(),
-                    " lengths, one per sequence, found ", lengths.size());
-  for (std::size_t b = 0; b < lengths.size(); ++b) {
-    TORCH_CHECK_VALUE(lengths[b] >= 0 && lengths[b] <= lengths_[b], "cannot truncate sequence ", b,
-                      " to ", lengths[b], " tokens: the length must be in [0, ", lengths_[b], "]");
-    const auto first_needed = std::max<int64_t>(0, lengths[b] - sliding_window() + 1);
-    TORCH_CHECK_VALUE(overwritten_[b] <= first_needed || lengths[b] == lengths_[b],
-                      "cannot truncate sequence ", b, " to ", lengths[b],
-                      " tokens: the next token would attend to the tokens from index ",
-                      first_needed, " on (sliding_window ", sliding_window(),
-                      "), but the tokens before index ", overwritten_[b], " have been overwritten");
-  }
-  const auto ends = torch::tensor(lengths, torch::kLong).to(key_positions_.device()).unsqueeze(1);
-  const auto removed = key_positions_ >= ends;  // (B, slots)
-  key_positions_.masked_fill_(removed, -1);
+  sequences_.check_truncate(lengths);
+  const auto removed = positions_in_slots() >= column(lengths);  // (B, S)
   // Keys and values of removed tokens are set to 0. Otherwise, they might contain NaN, and the
   // product of NaN and an attention weight of 0 is NaN. Only slots that may contain removed tokens
   // are visited.
-  const auto used = used_slots();
-  const auto first = max_of(overwritten_) > 0 ? 0 : std::min(used, min_of(lengths));
-  const auto slots = removed.slice(1, first, used).unsqueeze(1).unsqueeze(-1);  // (B, 1, n, 1)
+  const auto used = sequences_.used_slots();
+  const auto kept = lengths.empty() || sequences_.any_overwritten()
+                        ? 0
+                        : std::min(used, *std::min_element(lengths.begin(), lengths.end()));
+  const auto slots = removed.slice(1, kept).unsqueeze(1).unsqueeze(-1);  // (B, 1, n, 1)
   for (auto* tensors : {&keys_, &values_}) {
-    for (auto& tensor : *tensors) tensor.slice(2, first, used).masked_fill_(slots, 0.0);
+    for (auto& tensor : *tensors) tensor.slice(2, kept, used).masked_fill_(slots, 0.0);
   }
-  lengths_ = lengths;
+  sequences_.lengths = lengths;
   step_ = empty_step();
 }
 
 void KvCache::select_rows(const std::vector<int64_t>& rows) {
   check_appended();
-  for (const auto row : rows) {
-    TORCH_CHECK_VALUE(row >= 0 && row < batch_size(), "row (", row, ") must be in [0, ",
-                      batch_size(), "): the KvCache has ", batch_size(), " sequences");
-  }
+  auto selected = sequences_.select(rows);
   const c10::InferenceMode no_inference_mode(false);
-  const auto index = torch::tensor(rows, torch::kLong).to(key_positions_.device());
+  const auto index = torch::tensor(rows, torch::kLong).to(options_.device());
   // If there are more rows than before, the rows are copied to new tensors. These are allocated for
   // all layers first, so that a failed allocation leaves the cache unchanged.
   std::vector<torch::Tensor> keys;
@@ -184,24 +149,19 @@ void KvCache::select_rows(const std::vector<int64_t>& rows) {
     for (const auto& tensor : keys_) keys.push_back(tensor.narrow(0, 0, num_rows));
     for (const auto& tensor : values_) values.push_back(tensor.narrow(0, 0, num_rows));
   }
-  const auto copy_rows = [&, used = used_slots()](const std::vector<torch::Tensor>& from,
-                                                  std::vector<torch::Tensor>& to) {
+  const auto copy_rows = [&, used = sequences_.used_slots()](const std::vector<torch::Tensor>& from,
+                                                             std::vector<torch::Tensor>& to) {
     for (std::size_t layer = 0; layer < from.size(); ++layer) {
-      const auto selected = from[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
-      to[layer] = to[layer].to(selected.scalar_type());  // options_.dtype() or the autocast dtype
-      to[layer].narrow(2, 0, used).copy_(selected);
+      const auto copied = from[layer].narrow(2, 0, used).index_select(0, index);  // (N, G, S, D)
+      to[layer] = to[layer].to(copied.scalar_type());  // options_.dtype() or the autocast dtype
+      to[layer].narrow(2, 0, used).copy_(copied);
     }
   };
   copy_rows(keys_, keys);
   copy_rows(values_, values);
   keys_ = std::move(keys);
   values_ = std::move(values);
-  key_positions_ = key_positions_.index_select(0, index);
-  for (auto* numbers : {&lengths_, &overwritten_}) {
-    std::vector<int64_t> selected;
-    for (const auto row : rows) selected.push_back(numbers->at(static_cast<std::size_t>(row)));
-    *numbers = std::move(selected);
-  }
+  sequences_ = std::move(selected);
   step_ = empty_step();
 }
 
@@ -261,7 +221,7 @@ torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) 
   }
   const bool batched = added.dim() == 4;
   const auto source = batched ? added : added.unsqueeze(0);
-  const auto used = cached.narrow(2, 0, used_slots());  // (B, G, S, D)
+  const auto used = cached.narrow(2, 0, sequences_.used_slots());  // (B, G, S, D)
   if (step_.aligned) {
     used.narrow(2, used.size(2) - step_.tokens, step_.tokens).copy_(source);
   } else {
@@ -275,10 +235,6 @@ torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) 
 /// a batch. Otherwise returns `x`.
 torch::Tensor KvCache::without_single_batch(const torch::Tensor& x) const {
   return batch_size() == 1 ? x.squeeze(0) : x;
-}
-
-int64_t KvCache::used_slots() const {
-  return std::min(max_of(lengths_), max_seq_len());
 }
 
 }  // namespace attend

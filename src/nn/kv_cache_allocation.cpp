@@ -4,8 +4,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <fstream>
 #include <iomanip>
 #include <sstream>
 #include <string>
@@ -17,20 +15,9 @@ void check_set(const char* option, int64_t value) {
   TORCH_CHECK_VALUE(value != -1, "KvCacheOptions: ", option, " is required, but not set");
 }
 
-/// Returns the memory of this machine in bytes, or the memory limit of this container if the limit
-/// is lower.
-double memory_limit() {
-  double bytes =
-      static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
-  // These files contain the memory limit of Linux's control groups, version 2 and version 1. The
-  // file of version 2 contains "max" if there is no limit. Reading "max" as a number fails, so the
-  // file is then ignored.
-  for (const auto* path :
-       {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}) {
-    double limit = 0;
-    if (std::ifstream(path) >> limit) bytes = std::min(bytes, limit);
-  }
-  return bytes;
+/// Returns the memory of this machine in bytes. The limit of a container may be lower.
+double machine_memory() {
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 /// Returns a number of bytes as a text, for example "1.5 GiB".
@@ -84,11 +71,11 @@ void check_options(const KvCacheOptions& options) {
 void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
               std::vector<torch::Tensor>& values) {
   const auto bytes = allocation_bytes(options);
-  // The limit is checked before the allocation. On a system that overcommits memory, an allocation
+  // The size is checked before the allocation. On a system that overcommits memory, an allocation
   // that is too large succeeds, and the system kills the process later.
-  TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= memory_limit(),
+  TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= machine_memory(),
                    allocation_text(options, bytes), "; the memory limit is ",
-                   gibibytes(memory_limit()), ": reduce e.g. max_seq_len or batch_size");
+                   gibibytes(machine_memory()), ": reduce e.g. max_seq_len or batch_size");
   const std::vector<int64_t> shape{options.batch_size(), options.num_kv_heads(),
                                    options.max_seq_len() + 1, options.head_dim()};
   const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());

@@ -105,10 +105,10 @@ class ATTEND_API KvCache {
   const torch::Tensor& key_mask() const { return step_.key_mask; }
 
   /// Returns the length of each sequence in tokens, including the last `extend`.
-  const std::vector<int64_t>& lengths() const { return lengths_; }
+  const std::vector<int64_t>& lengths() const { return sequences_.lengths; }
 
   /// Returns the number of sequences B.
-  int64_t batch_size() const { return static_cast<int64_t>(lengths_.size()); }
+  int64_t batch_size() const { return static_cast<int64_t>(lengths().size()); }
 
   /// Returns the number of tokens per sequence that memory is allocated for.
   int64_t max_seq_len() const { return options_.max_seq_len(); }
@@ -164,15 +164,36 @@ class ATTEND_API KvCache {
       c10::function_ref<std::pair<torch::Tensor, torch::Tensor>()> project);
 
  private:
+  /// The sequences, without their keys and values. The slot of each token follows from these
+  /// numbers: the token at position p is in slot p % max_seq_len, until a later token overwrites
+  /// it.
+  struct Sequences {
+    std::vector<int64_t> lengths = {};      // (B)
+    std::vector<int64_t> overwritten = {};  // (B): number of tokens that have been overwritten
+    int64_t max_seq_len = 0;
+    int64_t sliding_window = 0;
+
+    bool have_equal_lengths() const;
+    bool any_overwritten() const;
+    int64_t used_slots() const;
+    /// Throws c10::ValueError if a sequence has no room for `added` more tokens.
+    void check_room(const std::vector<int64_t>& added) const;
+    void extend(const std::vector<int64_t>& added);
+    /// Throws c10::ValueError if the sequences cannot be shortened to `shorter`.
+    void check_truncate(const std::vector<int64_t>& shorter) const;
+    /// Throws c10::ValueError if a row does not exist.
+    Sequences select(const std::vector<int64_t>& rows) const;
+  };
+
   /// The tokens of the last `extend`. The tensors have no batch dimension if B = 1.
   struct Step {
     int64_t tokens = 0;
-    torch::Tensor positions = {};      // (B, T) or (T); see query_positions()
-    torch::Tensor slots = {};          // shape of positions; indices into dimension 2 of keys_
+    torch::Tensor positions = {};  // (B, T) or (T); see query_positions()
+    torch::Tensor slots = {};  // shape of positions; indices into dimension 2 of keys_; see aligned
     torch::Tensor key_positions = {};  // (B, S), -1 = empty
     torch::Tensor key_mask = {};       // (B, S), true = not empty
-    bool aligned = true;               // see is_aligned(); if true, slots = positions
-    std::vector<bool> appended = {};   // (L)
+    bool aligned = true;  // see is_aligned(); if true, slots is undefined: the last slots in use
+    std::vector<bool> appended = {};  // (L)
   };
 
   /// Keys and values of a memory in one layer.
@@ -184,25 +205,23 @@ class ATTEND_API KvCache {
   };
 
   Step empty_step() const;
-  Step next_step(int64_t tokens, const torch::Tensor& key_mask, bool padded) const;
+  torch::TensorOptions integers() const;
+  torch::Tensor column(const std::vector<int64_t>& numbers) const;
+  torch::Tensor positions_in_slots() const;
   std::vector<int64_t> count_tokens(int64_t tokens, const torch::Tensor& key_mask) const;
   void check_appended() const;
-  void check_room(int64_t length, int64_t added) const;
   void check_layer(int64_t layer) const;
   void check_match(const torch::Tensor& cached, const torch::Tensor& added) const;
   torch::Tensor write(torch::Tensor& cached, const torch::Tensor& added) const;
   torch::Tensor without_single_batch(const torch::Tensor& x) const;
-  int64_t used_slots() const;
 
   KvCacheOptions options_;  // passed to the constructor
   // Per layer: (B, G, max_seq_len + 1, D). Padding is written to the last slot, which is never
   // read.
   std::vector<torch::Tensor> keys_;
   std::vector<torch::Tensor> values_;
-  torch::Tensor key_positions_;       // (B, max_seq_len + 1), -1 = empty
-  std::vector<int64_t> lengths_;      // (B)
-  std::vector<int64_t> overwritten_;  // (B): number of tokens that have been overwritten
-  std::vector<MemoryKeys> memory_;    // per layer
+  Sequences sequences_;
+  std::vector<MemoryKeys> memory_;  // per layer
   Step step_;
 };
 
