@@ -4,6 +4,7 @@
 #include "nn/checks.h"
 #include "nn/kv_cache_hook.h"
 #include "nn/submodules.h"
+#include "ops/attention_call.h"
 #include "ops/attention_checks.h"
 #include "ops/autocast.h"
 #include "ops/block_attention.h"
@@ -26,60 +27,47 @@ void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const t
   check_per_token("key_positions", args.key_positions, key);
 }
 
-/// Returns the mask of `context`, with the bias added. Layers with the same arguments share the
-/// mask. They share the sum of mask and bias only if they also share the bias.
-PreparedMask shared_mask(const AttentionContext& context) {
-  const auto& state = context.state;
-  const auto& args = context.args;
-  const auto& options = context.options;
-  const SharedKey key("mask", context.query,
-                      {args.mask, args.key_mask, args.segments, args.key_segments, args.positions,
-                       args.key_positions},
-                      context.query.dim(), context.query.size(-2), context.key.size(-2),
-                      args.causal, args.sliding_window, context.cross,
-                      computes_weights(args, options), options.bias.defined(),
-                      options.scale.value_or(1.0) > 0.0);
-  const auto mask = state.share(&SharedTensors::masks, key, [&] {
-    return prepare_mask(context.query, context.key, args, options, !context.cross);
-  });
-  if (!options.bias.defined()) return mask;
-  const auto with_bias = [&] { return add_bias(mask, options.bias, context.query); };
-  if (!options.bias.is_same(context.shared_bias)) return with_bias();
-  return state.share(
-      &SharedTensors::biased_masks,
-      {"mask_with_bias", context.query, {mask.mask, mask.fully_masked_rows, options.bias}},
-      with_bias);
-}
+/// The masks and biases of an attention module. Layers with the same arguments share the mask. They
+/// share the sum of mask and bias only if they also share the bias.
+class SharedMasks : public MaskSource {
+ public:
+  explicit SharedMasks(AttentionContext& context) : context_(context) {}
 
-/// Returns the sum of `context.offset_biases` at each offset (key position - query position), of
-/// shape (H, S + T - 1); an undefined tensor if `context.offset_biases` is empty.
-torch::Tensor sum_offset_biases(const AttentionContext& context) {
-  torch::Tensor sum;
-  for (auto* bias : context.offset_biases) {
-    const auto offsets = all_offsets(context.query, context.key).unsqueeze(0);
-    const auto values = bias->bias_of(offsets, context).squeeze(-2);  // (H, S + T - 1)
-    sum = sum.defined() ? sum + values : values;
-  }
-  return sum;
-}
+  bool has_offset_bias() const override { return !context_.offset_biases.empty(); }
 
-/// Computes the attention of `context`. Called after `before_attention` of all hooks.
-AttentionOutput attend_after_hooks(AttentionContext& context) {
-  const auto& query = context.query;
-  const auto& key = context.key;
-  const auto& value = context.value;
-  const auto& args = context.args;
-  const auto& options = context.options;
-  check_attention(query, key, value, args, options);
-  if (computes_in_blocks(query, key, value, args, options, !context.offset_biases.empty())) {
-    return {attend_in_blocks(query, key, value, args, options, sum_offset_biases(context),
-                             !context.cross),
-            {}};
+  torch::Tensor offset_bias(const AttentionCall& call) override {
+    torch::Tensor sum;
+    for (auto* bias : context_.offset_biases) {
+      const auto offsets = all_offsets(call.query, call.key).unsqueeze(0);
+      const auto values = bias->bias_of(offsets, context_).squeeze(-2);  // (H, S + T - 1)
+      sum = sum.defined() ? sum + values : values;
+    }
+    return sum;
   }
-  for (auto* bias : context.offset_biases) bias->add_bias(context);
-  const auto mask = shared_mask(context);
-  return attention_with_mask(query, key, value, mask, args, options);
-}
+
+  PreparedMask mask(const AttentionCall& call) override {
+    for (auto* bias : context_.offset_biases) bias->add_bias(context_);
+    const auto& [query, key, value, args, options, self_attention] = call;
+    const SharedKey inputs("mask", query,
+                           {args.mask, args.key_mask, args.segments, args.key_segments,
+                            args.positions, args.key_positions},
+                           query.dim(), query.size(-2), key.size(-2), args.causal,
+                           args.sliding_window, context_.cross, computes_weights(args, options),
+                           options.bias.defined(), options.scale.value_or(1.0) > 0.0);
+    const auto mask = context_.state.share(&SharedTensors::masks, inputs, [&] {
+      return prepare_mask(call.query, call.key, call.args, call.options, call.self_attention);
+    });
+    if (!options.bias.defined()) return mask;
+    const auto with_bias = [&] { return add_bias(mask, call.options.bias, call.query); };
+    if (!options.bias.is_same(context_.shared_bias)) return with_bias();
+    return context_.state.share(
+        &SharedTensors::biased_masks,
+        {"mask_with_bias", query, {mask.mask, mask.fully_masked_rows, options.bias}}, with_bias);
+  }
+
+ private:
+  AttentionContext& context_;
+};
 
 /// Under autocast, casts queries, keys and values back to `dtype`, because a norm in a hook may
 /// have returned float32. Otherwise, does nothing.
@@ -245,7 +233,10 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
     hook.before_attention(context);
     undo_autocast(context, dtype);
   });
-  auto result = attend_after_hooks(context);
+  SharedMasks masks(context);
+  auto result = attend({context.query, context.key, context.value, context.args, context.options,
+                        /*self_attention=*/!context.cross},
+                       masks);
   for_each_hook(
       [&](AttentionHook& hook) { result.output = hook.after_attention(context, result.output); });
   result.output = apply_linear(result.output.transpose(-3, -2).flatten(-2), out);  // (..., T, E)

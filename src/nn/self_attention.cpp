@@ -3,8 +3,7 @@
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
 #include "nn/submodules.h"
-#include "ops/attention_checks.h"
-#include "ops/prepared_mask.h"
+#include "ops/attention_call.h"
 
 namespace attend {
 
@@ -38,8 +37,8 @@ AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const Attenti
                     "average_attn_weights must be false: SelfAttention has only one head");
   const auto q = apply_linear(x, query), k = apply_linear(x, key), v = apply_linear(x, value);
   const ScoreOptions score_options{.scale = options.scale()};
-  check_attention(q, k, v, args, score_options);
-  return checked_attention(q, k, v, args, score_options, /*self_attention=*/true);
+  MaskSource masks;
+  return attend({q, k, v, args, score_options, /*self_attention=*/true}, masks);
 }
 
 void SelfAttentionImpl::pretty_print(std::ostream& stream) const {

@@ -4,6 +4,7 @@
 #include "attend/ops/masks.h"
 #include "ops/args_tensors.h"
 #include "ops/attention_checks.h"
+#include "ops/attention_kernels.h"
 #include "ops/double_backward.h"
 #include "ops/prepared_mask.h"
 #include "ops/query_blocks.h"

@@ -7,9 +7,6 @@
 
 namespace attend {
 
-// `dot_product_attention` in two steps: the mask is prepared, then attention is computed. The
-// layers of a stack can share the prepared mask.
-
 /// Returns true if the fused kernels cannot be used because the (T, S) weights must be computed:
 /// `need_weights` is set, an `AttentionRecorder` is recording, or there is a soft cap or sinks.
 bool computes_weights(const AttentionArgs& args, const ScoreOptions& options);
@@ -37,22 +34,5 @@ PreparedMask prepare_mask(const torch::Tensor& query, const torch::Tensor& key,
 /// Adds `bias` to the mask of `prepared`. The resulting mask has the query's dtype.
 PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
                       const torch::Tensor& query);
-
-/// Computes attention of inputs that `check_attention` accepts. Of `args`, only `need_weights` and
-/// `average_attn_weights` are used; `options.bias` is ignored. `mask` contains all masks and the
-/// bias.
-AttentionOutput attention_with_mask(const torch::Tensor& query, const torch::Tensor& key,
-                                    const torch::Tensor& value, const PreparedMask& mask,
-                                    const AttentionArgs& args, const ScoreOptions& options);
-
-/// Under autocast, returns `x` in the dtype to which scaled_dot_product_attention would cast it.
-/// Otherwise returns `x`.
-torch::Tensor cast_for_kernel(const torch::Tensor& x);
-
-/// Computes attention of inputs that `check_attention` accepts. Uses `attend_in_blocks` if
-/// `computes_in_blocks` returns true.
-AttentionOutput checked_attention(const torch::Tensor& query, const torch::Tensor& key,
-                                  const torch::Tensor& value, const AttentionArgs& args,
-                                  const ScoreOptions& options, bool self_attention);
 
 }  // namespace attend
