@@ -35,15 +35,13 @@ torch::nn::ModuleList make_blocks(const StackOptions& options) {
   return blocks;
 }
 
-/// Runs `x = forward(block, x, memory, args, memory_args, state)` for each block in turn and
-/// returns the last `x`. `memory` is undefined in encoders. `outer` is the state that the caller
-/// passed to the encoder or decoder. `state` has the cache and the hook of `outer`, the index of
-/// the layer, and the tensors that the blocks share.
-template <typename Block, typename Forward>
-torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
-                         const torch::Tensor& memory, const AttentionArgs& args,
-                         const AttentionArgs& memory_args, const ForwardState& outer,
-                         bool gradient_checkpointing, const Forward& forward) {
+/// Runs `x = run_block(block, inputs, state)` for each block in turn and returns the last `x`,
+/// which is an input of the next block. `outer` is the state that the caller passed to the encoder
+/// or decoder. `state` has the cache and the hook of `outer`, the index of the layer, and the
+/// tensors that the blocks share.
+template <typename Block>
+torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, LayerInputs inputs,
+                         const ForwardState& outer, bool gradient_checkpointing) {
   // Blocks are not recomputed if the caller passes a cache or a hook, which may no longer exist in
   // the backward pass.
   const bool recompute = gradient_checkpointing && torch::GradMode::is_enabled() &&
@@ -58,12 +56,11 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, torch::Tensor x,
                      .first_values = &first_values,
                      .first_relative_bias = &first_relative_bias};
   for (const auto& block : *blocks) {
-    x = recompute
-            ? recompute_block<Block>(block, x, memory, args, memory_args, state, shared, forward)
-            : forward(*block->as<Block>(), x, memory, args, memory_args, state);
+    inputs.x = recompute ? recompute_block<Block>(block, inputs, state, shared)
+                         : run_block(*block->as<Block>(), inputs, state);
     ++state.layer;
   }
-  return x;
+  return inputs.x;
 }
 
 /// Returns the norm after the last block, registered in `owner`; an empty module if `enabled` is

@@ -2,7 +2,9 @@
 
 #include "attend/nn/attention_hook.h"
 #include "attend/nn/checkpoint.h"
+#include "attend/nn/decoder_block.h"
 #include "attend/nn/mixture_of_experts.h"
+#include "attend/nn/transformer_block.h"
 #include "ops/args_tensors.h"
 
 #include <array>
@@ -12,6 +14,24 @@
 #include <vector>
 
 namespace attend {
+
+/// The inputs of a block. Encoder blocks have neither `memory` nor `memory_args`.
+struct LayerInputs {
+  torch::Tensor x;
+  torch::Tensor memory = {};
+  AttentionArgs args = {};
+  AttentionArgs memory_args = {};
+};
+
+inline torch::Tensor run_block(TransformerBlockImpl& block, const LayerInputs& inputs,
+                               const ForwardState& state) {
+  return block.forward(inputs.x, inputs.args, state);
+}
+
+inline torch::Tensor run_block(DecoderBlockImpl& block, const LayerInputs& inputs,
+                               const ForwardState& state) {
+  return block.forward(inputs.x, inputs.memory, inputs.args, inputs.memory_args, state);
+}
 
 /// The tensors of `ForwardState` that the first block sets and the later blocks read.
 inline constexpr std::array kFirstTensors{&ForwardState::first_values,
@@ -32,28 +52,30 @@ inline std::vector<MixtureOfExpertsImpl*> training_mixtures(const torch::nn::Mod
   return mixtures;
 }
 
-/// Returns `forward(block, x, memory, args, memory_args, state)` with gradient checkpointing. The
-/// input tensors and the parameters of the block are arguments of `checkpoint`, which computes
-/// their gradients and detects in-place changes. The results of the block are outputs of
-/// `checkpoint`: the returned tensor, the tensors of `kMixtureTensors`, and those of
-/// `kFirstTensors` that the block sets. `shared` and the module `block` are kept alive until the
-/// backward pass.
-template <typename Block, typename Forward>
+/// Returns `run_block(block, inputs, state)` with gradient checkpointing. The input tensors and the
+/// parameters of the block are arguments of `checkpoint`, which computes their gradients and
+/// detects in-place changes. The results of the block are outputs of `checkpoint`: the returned
+/// tensor, the tensors of `kMixtureTensors`, and those of `kFirstTensors` that the block sets.
+/// `shared` and the module `block` are kept alive until the backward pass.
+template <typename Block>
 torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
-                              const torch::Tensor& x, const torch::Tensor& memory,
-                              const AttentionArgs& args, const AttentionArgs& memory_args,
-                              const ForwardState& state,
-                              const std::shared_ptr<SharedTensors>& shared,
-                              const Forward& forward) {
-  std::vector<torch::Tensor> inputs{x, memory};
-  for (const auto tensor : kFirstTensors) inputs.push_back(*(state.*tensor));
-  for (const auto* each : {&args, &memory_args}) {
-    for (const auto tensor : kArgsTensors) inputs.push_back(each->*tensor);
+                              const LayerInputs& inputs, const ForwardState& state,
+                              const std::shared_ptr<SharedTensors>& shared) {
+  std::vector<torch::Tensor> all_tensors{inputs.x, inputs.memory};
+  for (const auto tensor : kFirstTensors) all_tensors.push_back(*(state.*tensor));
+  for (const auto* each : {&inputs.args, &inputs.memory_args}) {
+    for (const auto tensor : kArgsTensors) all_tensors.push_back(each->*tensor);
   }
+  // Without `x` and `memory`: `checkpoint` releases them after the backward pass, but `run` lives
+  // longer.
+  const LayerInputs args{.x = {}, .args = inputs.args, .memory_args = inputs.memory_args};
   // For each tensor of kMixtureTensors and of kFirstTensors: true if the block has computed it.
   const auto computed = std::make_shared<std::vector<bool>>();
   const auto run = [=](const std::vector<torch::Tensor>& tensors) {
-    auto next = tensors.begin() + 2;
+    auto next = tensors.begin();
+    auto run_inputs = args;
+    run_inputs.x = *next++;
+    run_inputs.memory = *next++;
     auto run_state = state;
     run_state.shared = shared.get();
     std::array<torch::Tensor, kFirstTensors.size()> first;
@@ -62,9 +84,7 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
       run_state.*kFirstTensors[i] = &first[i];
     }
     const auto given = first;
-    auto run_args = args;
-    auto run_memory_args = memory_args;
-    for (auto* each : {&run_args, &run_memory_args}) {
+    for (auto* each : {&run_inputs.args, &run_inputs.memory_args}) {
       for (const auto tensor : kArgsTensors) each->*tensor = *next++;
     }
     std::vector<torch::Tensor> outputs;
@@ -80,8 +100,7 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
       for (const auto tensor : kMixtureTensors)
         before.push_back(std::exchange(mixture->*tensor, {}));
     }
-    outputs.push_back(
-        forward(*block->as<Block>(), tensors[0], tensors[1], run_args, run_memory_args, run_state));
+    outputs.push_back(run_block(*block->as<Block>(), run_inputs, run_state));
     auto next_before = before.begin();
     for (auto* mixture : mixtures) {
       for (const auto tensor : kMixtureTensors)
@@ -97,7 +116,7 @@ torch::Tensor recompute_block(const std::shared_ptr<torch::nn::Module>& block,
     return outputs;
   };
 
-  const auto outputs = checkpoint(run, inputs, block->parameters());
+  const auto outputs = checkpoint(run, all_tensors, block->parameters());
   std::vector<torch::Tensor*> targets;
   for (auto* mixture : training_mixtures(*block)) {
     for (const auto tensor : kMixtureTensors) targets.push_back(&(mixture->*tensor));

@@ -50,7 +50,8 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const Attent
     const auto sum = x + residual1_.branch(x, attend);
     return sum + residual2_.branch(x, feed);
   }
-  return residual2_(residual1_(x, attend), feed);
+  const auto h = residual1_(x, attend);
+  return residual2_(h, feed);
 }
 
 void TransformerBlockImpl::pretty_print(std::ostream& stream) const {

@@ -27,13 +27,8 @@ torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torc
                                               const AttentionArgs& memory_args,
                                               const ForwardState& state) {
   check_sequence("TransformerDecoder", x, options.block().attention().embed_dim());
-  const auto forward = [](DecoderBlockImpl& block, const torch::Tensor& h, const torch::Tensor& m,
-                          const AttentionArgs& self_args, const AttentionArgs& cross_args,
-                          const ForwardState& layer_state) {
-    return block.forward(h, m, self_args, cross_args, layer_state);
-  };
-  const auto y = run_blocks<DecoderBlock>(blocks, x, memory, args, memory_args, state,
-                                          options.gradient_checkpointing(), forward);
+  const auto y = run_blocks<DecoderBlock>(blocks, {x, memory, args, memory_args}, state,
+                                          options.gradient_checkpointing());
   return norm.is_empty() ? y : norm.forward(y);
 }
 

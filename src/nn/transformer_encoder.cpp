@@ -25,13 +25,8 @@ void TransformerEncoderImpl::check_submodules() const {
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                               const ForwardState& state) {
   check_sequence("TransformerEncoder", x, options.block().attention().embed_dim());
-  const auto forward = [](TransformerBlockImpl& block, const torch::Tensor& h,
-                          const torch::Tensor& /*memory*/, const AttentionArgs& block_args,
-                          const AttentionArgs& /*memory_args*/, const ForwardState& layer_state) {
-    return block.forward(h, block_args, layer_state);
-  };
-  const auto y = run_blocks<TransformerBlock>(blocks, x, /*memory=*/{}, args, /*memory_args=*/{},
-                                              state, options.gradient_checkpointing(), forward);
+  const auto y = run_blocks<TransformerBlock>(blocks, {.x = x, .args = args}, state,
+                                              options.gradient_checkpointing());
   return norm.is_empty() ? y : norm.forward(y);
 }
 
