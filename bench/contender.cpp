@@ -240,6 +240,11 @@ void train_model(const Row& row, const std::filesystem::path& folder,
   }});
 }
 
+std::vector<float> first_values(const torch::Tensor& tensor) {
+  const auto values = tensor.detach().flatten().slice(0, 0, 1000).contiguous();
+  return {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()};
+}
+
 /// The unit of work is a forward pass. The peers must get the same first 1,000 elements of the
 /// output.
 void encode(const Row& row, const std::filesystem::path& folder) {
@@ -254,33 +259,45 @@ void encode(const Row& row, const std::filesystem::path& folder) {
   save_tensors(folder / "model.safetensors", state_dict(encoder));
   save_tensors(folder / "inputs.safetensors", {{"x", x}});
   export_onnx(encoder, x, folder / "model.onnx", {.input_names = {"x"}});
-  const auto first = [&] {
-    const auto outputs = encoder(x).flatten().slice(0, 0, 1000);
-    const auto* begin = outputs.data_ptr<float>();
-    return Row{{"outputs", std::vector<float>(begin, begin + outputs.numel())}};
-  };
-  serve(first, [&] { encoder(x); });
+  serve([&] { return Row{{"outputs", first_values(encoder(x))}}; }, [&] { encoder(x); });
 }
 
-/// Returns the first 1,000 logits after the first prompt, of which each step reads one token.
-std::vector<float> first_logits(LanguageModel& model, const std::vector<int64_t>& prompt) {
+/// Returns the first 1,000 logits after a prompt, of which each step reads `tokens_per_step`
+/// tokens.
+std::vector<float> first_logits(LanguageModel& model, const std::vector<int64_t>& prompt,
+                                int64_t tokens_per_step) {
   auto cache = model->make_cache(1);
   torch::Tensor logits;
-  for (const auto token : prompt) {
-    logits = model->step(torch::tensor({{token}}), cache).flatten().slice(0, 0, 1000);
-  }
-  return {logits.data_ptr<float>(), logits.data_ptr<float>() + logits.numel()};
+  for (const auto& tokens : torch::tensor(prompt).unsqueeze(0).split(tokens_per_step, 1))
+    logits = model->step(tokens, cache, /*key_mask=*/{}, /*logits_to_keep=*/1);
+  return first_values(logits);
+}
+
+std::vector<std::vector<int64_t>> tokens_of(const std::vector<GeneratedSequence>& sequences) {
+  std::vector<std::vector<int64_t>> tokens;
+  for (const auto& sequence : sequences) tokens.push_back(sequence.tokens);
+  return tokens;
+}
+
+LanguageModelConfig decoded_config(const Row& row) {
+  return {.vocab_size = row.at("vocab"),
+          .max_seq_len = row.at("max_seq_len"),
+          .stack = {.num_layers = row.at("layers"),
+                    .num_heads = row.at("heads"),
+                    .embed_dim = row.at("width"),
+                    .activation = Activation::gelu_tanh}};
+}
+
+/// Options of greedy decoding.
+GenerationOptions greedy(const Row& row) {
+  return {.max_new_tokens = row.at("new_tokens"), .sampling = {.temperature = 0.0}};
 }
 
 /// The unit of work is greedy decoding, which appends tokens to the prompts. The peers must get the
-/// same tokens or, if the row has a format of the weights, nearly the same logits.
+/// same tokens or nearly the same logits after the first prompt. If the row has a format of the
+/// weights, only the logits are compared.
 void decode(const Row& row, const std::filesystem::path& folder) {
-  LanguageModel model(LanguageModelConfig{.vocab_size = row.at("vocab"),
-                                          .max_seq_len = row.at("max_seq_len"),
-                                          .stack = {.num_layers = row.at("layers"),
-                                                    .num_heads = row.at("heads"),
-                                                    .embed_dim = row.at("width"),
-                                                    .activation = Activation::gelu_tanh}});
+  LanguageModel model(decoded_config(row));
   load_state_dict(model, load_safetensors(folder / "model.safetensors").tensors);
   model->eval();
   int64_t bytes = 0;
@@ -290,18 +307,18 @@ void decode(const Row& row, const std::filesystem::path& folder) {
   prepare_for_inference(model, from_string<WeightFormat>(format).value());
   const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
   const torch::NoGradGuard no_grad;
-  const GenerationOptions options{.max_new_tokens = row.at("new_tokens"),
-                                  .sampling = {.temperature = 0.0}};
-  const auto generate_all = [&] { return generate_batch(model, prompts, options); };
+  const auto options = greedy(row);
+  const bool compares_tokens = !row.contains("weights");
+  // Some formats have a kernel for a single row, which the comparison must reach.
+  const auto logits =
+      first_logits(model, prompts.front(), compares_tokens ? std::ssize(prompts.front()) : 1);
   const auto first = [&] {
-    if (row.contains("weights")) {
-      return Row{{"outputs", first_logits(model, prompts.front())}, {"weight_bytes", bytes}};
-    }
-    std::vector<std::vector<int64_t>> tokens;
-    for (const auto& sequence : generate_all()) tokens.push_back(sequence.tokens);
-    return Row{{"tokens", tokens}, {"weight_bytes", bytes}};
+    Row values{{"outputs", logits}, {"weight_bytes", bytes}};
+    auto tokens = tokens_of(generate_batch(model, prompts, options));
+    if (compares_tokens) values["tokens"] = std::move(tokens);
+    return values;
   };
-  serve(first, [&] { generate_all(); });
+  serve(first, [&] { generate_batch(model, prompts, options); });
 }
 
 /// Returns the seconds of the fastest of 20 runs of `work`, which computes on `device`.

@@ -1,4 +1,4 @@
-"""Runs the encoder: encode.py FOLDER eager|compile|onnxruntime. See contender.py."""
+"""Runs the encoder: encode.py FOLDER eager|compile|onnxruntime|openvino. See contender.py."""
 
 import sys
 
@@ -18,6 +18,15 @@ if sys.argv[2] == "onnxruntime":
 
     def run():
         return torch.from_numpy(session.run(None, inputs)[0])
+elif sys.argv[2] == "openvino":
+    import openvino
+
+    program = openvino.Core().compile_model(FOLDER / "model.onnx", "CPU", {
+        "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": ROW["threads"], "PERFORMANCE_HINT": "LATENCY"})
+    request = program.create_infer_request()
+
+    def run():
+        return torch.from_numpy(request.infer([x.numpy()], share_inputs=True, share_outputs=True)[0])
 else:
     encoder = Stack(ROW["layers"], ROW["width"], ROW["heads"], bias=True).eval()
     encoder.load_state_dict(tensors("model"))
