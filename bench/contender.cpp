@@ -1,8 +1,9 @@
 // Runs attend for scripts/bench, which compares attend with other libraries (the peers):
 //
-//     bench_contender FOLDER
+//     bench_contender FOLDER [CHANGES]
 //
-// FOLDER/row.json describes what is measured. The program prints one line of JSON with values that
+// FOLDER/row.json describes what is measured; CHANGES is a JSON object whose values replace those
+// of row.json. The program prints one line of JSON with values that
 // the peers must also get, and with the floating point operations of a unit of work. Then it reads
 // numbers from standard input, one per line. For each number N, it runs N units of work and prints
 // the seconds that they took. If the kind in row.json is "limits" or "link", the program prints
@@ -13,10 +14,13 @@
 #include "attend/distributed/init.h"
 #include "attend/export/onnx.h"
 #include "attend/io/safetensors.h"
+#include "attend/model_export/export_plan.h"
 #include "attend/models/generation.h"
 #include "attend/models/prepare_for_inference.h"
 #include "attend/nn/trainable_parameters.h"
 #include "attend/ops/flop_counter.h"
+#include "attend/train/adamw.h"
+#include "attend/train/muon.h"
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
@@ -24,6 +28,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <torch/cuda.h>
+#include <torch/script.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -46,15 +51,17 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Runs `first`, which does one unit of work or a smaller test of the results, and prints the
-/// values that it returns and the number of its floating point operations. Then, for each number N
-/// in standard input, runs `unit` N times and prints the seconds that these runs took.
-void serve(const std::function<Row()>& first, const std::function<void()>& unit) {
+/// Runs `first`, which does `first_units` units of work or a smaller test of the results, and
+/// prints the values that it returns and the number of floating point operations of a unit. Then,
+/// for each number N in standard input, runs `unit` N times and prints the seconds that these runs
+/// took.
+void serve(const std::function<Row()>& first, const std::function<void()>& unit,
+           int64_t first_units = 1) {
   Row values;
   {
     const FlopCounter counter;
     values = first();
-    values["flops"] = counter.flops();
+    values["flops"] = counter.flops() / first_units;
   }
   std::cout << values << std::endl;
   for (int64_t units = 0; std::cin >> units;) {
@@ -68,13 +75,14 @@ void save_tensors(const std::filesystem::path& path, std::map<std::string, torch
   save_safetensors(path, {.tensors = std::move(tensors), .metadata = {}});
 }
 
-/// A task that records its first training batches. The peers repeat the first 3 training steps with
-/// these batches.
+/// A task that records its first `count` training batches. The peers repeat the first 3 training
+/// steps with these batches. With `repeats`, all later batches are the first one.
 struct RecordBatches : train::Task {
-  RecordBatches(std::shared_ptr<const train::Task> recorded, int64_t count)
-      : task(std::move(recorded)), count(count) {}
+  RecordBatches(std::shared_ptr<const train::Task> recorded, int64_t count, bool repeats)
+      : task(std::move(recorded)), count(count), repeats(repeats) {}
   const Tokenizer& tokenizer() const override { return task->tokenizer(); }
   train::Batch training_batch(int64_t size, train::Sampler& sampler) const override {
+    if (repeats && std::ssize(batches) == count) return batches.front();
     auto batch = task->training_batch(size, sampler);
     if (std::ssize(batches) < count) batches.push_back(batch);
     return batch;
@@ -85,6 +93,7 @@ struct RecordBatches : train::Task {
 
   std::shared_ptr<const train::Task> task;
   int64_t count;
+  bool repeats;
   mutable std::vector<train::Batch> batches;
 };
 
@@ -144,11 +153,13 @@ struct RecordLosses : train::Observer {
 train::Recipe recipe_of(const Row& row, const std::filesystem::path& folder) {
   auto recipe = train::find_task("text").defaults;
   recipe.text = {(folder / "text.txt").string()};
-  recipe.model = LanguageModelConfig{.max_seq_len = row.at("tokens"),
-                                     .stack = {.num_layers = row.at("layers"),
-                                               .num_heads = row.at("heads"),
-                                               .embed_dim = row.at("width"),
-                                               .bias = false}};
+  recipe.model = LanguageModelConfig{
+      .max_seq_len = row.at("tokens"),
+      .stack = {.num_layers = row.at("layers"),
+                .num_heads = row.at("heads"),
+                .embed_dim = row.at("width"),
+                .bias = false,
+                .gradient_checkpointing = row.value("gradient_checkpointing", false)}};
   recipe.training = {
       .max_steps = int64_t{1} << 40,
       .batch_size = row.at("batch"),
@@ -178,7 +189,9 @@ std::vector<train::Batch> whole_batches(const std::vector<train::Batch>& parts, 
 }
 
 /// The unit of work is a step of the trainer. The peers must get the same losses in the first 3
-/// steps. Also prints the bytes of the gradients and, for each number N, the seconds of
+/// steps. The trainer writes no files, unless `run_directory` is true: then it logs and saves
+/// checkpoints as `attend train` does. With `new_batches` false, it always trains on the same
+/// batch. Also prints the bytes of the gradients and, for each number N, the seconds of
 /// `MeasuredProcesses`.
 void train_model(const Row& row, const std::filesystem::path& folder,
                  const std::shared_ptr<train::Processes>& connected) {
@@ -190,7 +203,8 @@ void train_model(const Row& row, const std::filesystem::path& folder,
   const bool is_first = processes->rank() == 0;
   const auto weights = state_dict(train::module_of(model));
   if (is_first) save_tensors(folder / "model.safetensors", weights);
-  const auto task = std::make_shared<RecordBatches>(setup.task, 3 * processes->world_size());
+  const auto task = std::make_shared<RecordBatches>(setup.task, 3 * processes->world_size(),
+                                                    !row.value("new_batches", true));
   const auto objective = std::make_shared<train::TaskObjective>(model, task, recipe.training);
   RecordLosses losses;
   {
@@ -231,18 +245,71 @@ void train_model(const Row& row, const std::filesystem::path& folder,
   if (!(std::cin >> left)) return;
   processes->take_seconds();
   auto start = Clock::now();
-  trainer.run({.stop_requested = [&] {
+  const train::TrainerHooks hooks{.stop_requested = [&] {
     if (--left > 0) return false;
     std::cout << seconds_since(start) << " " << processes->take_seconds() << std::endl;
     const bool more = static_cast<bool>(std::cin >> left);
     start = Clock::now();
     return !more;
-  }});
+  }};
+  if (row.value("run_directory", false)) {
+    train::TrainingRun(folder / "run", objective, recipe.training).train(hooks);
+  } else {
+    trainer.run(hooks);
+  }
 }
 
 std::vector<float> first_values(const torch::Tensor& tensor) {
   const auto values = tensor.detach().flatten().slice(0, 0, 1000).contiguous();
   return {values.data_ptr<float>(), values.data_ptr<float>() + values.numel()};
+}
+
+/// Returns random matrices with the shapes of `layers` transformer blocks of this width, by name.
+std::map<std::string, torch::Tensor> random_matrices(int64_t layers, int64_t width) {
+  std::map<std::string, torch::Tensor> matrices;
+  for (int64_t i = 0; i < layers; ++i) {
+    matrices[fmt::format("{}.qkv", i)] = torch::randn({3 * width, width});
+    matrices[fmt::format("{}.out", i)] = torch::randn({width, width});
+    matrices[fmt::format("{}.up", i)] = torch::randn({4 * width, width});
+    matrices[fmt::format("{}.down", i)] = torch::randn({width, 4 * width});
+  }
+  return matrices;
+}
+
+/// The unit of work is a step of an optimizer, without a model. The peers must change the first
+/// 1,000 weights by the same values in the first 3 steps.
+void optimize(const Row& row, const std::filesystem::path& folder) {
+  torch::manual_seed(1);
+  const bool is_muon = row.at("optimizer") == "muon";
+  const auto weights = random_matrices(row.at("layers"), row.at("width"));
+  const auto gradients = random_matrices(row.at("layers"), row.at("width"));
+  save_tensors(folder / "model.safetensors", weights);
+  save_tensors(folder / "gradients.safetensors", gradients);
+  std::vector<TrainableParameter> parameters;
+  int64_t bytes = 0;
+  for (const auto& [name, weight] : weights) {
+    auto parameter = weight.clone().requires_grad_();
+    parameter.mutable_grad() = gradients.at(name);
+    parameters.push_back({name, parameter, ParameterRole::hidden_matrix});
+    bytes += static_cast<int64_t>(weight.nbytes());
+  }
+  const train::TrainingConfig config{.lr = row.at("lr")};
+  std::unique_ptr<train::Optimizer> optimizer;
+  if (is_muon) {
+    optimizer = std::make_unique<train::Muon>(parameters, config);
+  } else {
+    optimizer = std::make_unique<train::AdamW>(parameters, config);
+  }
+  const auto first = [&] {
+    for (int i = 0; i < 3; ++i) optimizer->step();
+    const auto& [name, parameter, role] = parameters.front();
+    Row values{{"changes", first_values(parameter - weights.at(name))}};
+    // AdamW reads weight, gradient and both moments, and writes all but the gradient.
+    if (!is_muon) values["moved_bytes"] = 7 * bytes;
+    return values;
+  };
+  serve(
+      first, [&] { optimizer->step(); }, 3);
 }
 
 /// The unit of work is a forward pass. The peers must get the same first 1,000 elements of the
@@ -321,6 +388,51 @@ void decode(const Row& row, const std::filesystem::path& folder) {
   serve(first, [&] { generate_batch(model, prompts, options); });
 }
 
+/// The unit of work is a forward pass over the prompts or, if the row has new tokens, greedy
+/// decoding. Both are done by the TorchScript file that attend exports or, if `exported` is false,
+/// by the model itself, with the same weights. These sides must get the same tokens, or the same
+/// first 1,000 logits.
+void run_exported(const Row& row, const std::filesystem::path& folder) {
+  torch::manual_seed(1);
+  LanguageModel model(decoded_config(row));
+  model->eval();
+  const torch::NoGradGuard no_grad;
+  const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
+  std::vector<torch::Tensor> rows;
+  for (const auto& prompt : prompts) rows.push_back(torch::tensor(prompt));
+  const auto tokens = torch::stack(rows);
+  const bool generates = row.contains("new_tokens");
+
+  std::function<torch::Tensor()> unit;
+  if (row.value("exported", true)) {
+    export_torchscript(plan_export(model), folder / "model.pt");
+    const auto program =
+        std::make_shared<torch::jit::Module>(torch::jit::load((folder / "model.pt").string()));
+    unit = [=] {
+      if (!generates) return program->forward({tokens}).toTensor();
+      return program->run_method("generate", tokens, row.at("new_tokens").get<int64_t>(), 0.0)
+          .toTensor();
+    };
+  } else {
+    unit = [=]() mutable {
+      if (!generates) return model(tokens);
+      std::vector<torch::Tensor> generated;
+      for (const auto& each : tokens_of(generate_batch(model, prompts, greedy(row))))
+        generated.push_back(torch::tensor(each));
+      return torch::stack(generated);
+    };
+  }
+  const auto first = [&] {
+    const auto found = unit();
+    if (!generates) return Row{{"outputs", first_values(found)}};
+    std::vector<std::vector<int64_t>> all;
+    for (const auto& each : found.unbind())
+      all.emplace_back(each.data_ptr<int64_t>(), each.data_ptr<int64_t>() + each.numel());
+    return Row{{"tokens", all}};
+  };
+  serve(first, unit);
+}
+
 /// Returns the seconds of the fastest of 20 runs of `work`, which computes on `device`.
 double fastest_seconds(torch::Device device, const std::function<void()>& work) {
   const auto run = [&] {
@@ -389,30 +501,33 @@ void print_link(train::Processes& processes) {
   if (processes.rank() == 0) std::cout << speeds << std::endl;
 }
 
-void run(const std::filesystem::path& folder) {
-  const auto row = Row::parse(std::ifstream(folder / "row.json"));
+void run(const std::filesystem::path& folder, const Row& changes) {
+  auto row = Row::parse(std::ifstream(folder / "row.json"));
+  row.update(changes);
   const auto processes = distributed::init();
   torch::set_num_threads(row.at("threads").get<int>() / static_cast<int>(processes->world_size()));
   const std::string kind = row.at("kind");
   if (kind == "train") return train_model(row, folder, processes);
   if (kind == "link") return print_link(*processes);
+  if (kind == "optimize") return optimize(row, folder);
   if (kind == "encode") return encode(row, folder);
   if (kind == "decode") return decode(row, folder);
+  if (kind == "export") return run_exported(row, folder);
   if (kind == "limits") return print_limits(torch::Device(row.at("device").get<std::string>()));
   throw std::runtime_error("row.json has the kind '" + kind +
-                           "', expected train, encode, decode, limits or link");
+                           "', expected train, optimize, encode, decode, export, limits or link");
 }
 
 }  // namespace
 }  // namespace attend
 
 int main(int argc, char** argv) {
-  if (argc != 2) {
-    std::cerr << "usage: bench_contender FOLDER\n";
+  if (argc != 2 && argc != 3) {
+    std::cerr << "usage: bench_contender FOLDER [CHANGES]\n";
     return 2;
   }
   try {
-    attend::run(argv[1]);
+    attend::run(argv[1], nlohmann::json::parse(argc == 3 ? argv[2] : "{}"));
   } catch (const std::exception& error) {
     std::cerr << "bench_contender: " << error.what() << "\n";
     return 1;

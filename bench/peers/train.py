@@ -17,6 +17,7 @@ weights = tensors("model")
 vocab = weights["embedding.token.weight"].size(0)
 model = LanguageModel(vocab, ROW["tokens"], ROW["layers"], ROW["width"], ROW["heads"])
 model.load_state_dict(weights)
+del weights  # the peak memory may be measured
 model.to(DEVICE)
 matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
 vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]

@@ -52,11 +52,11 @@ class Bench(unittest.TestCase):
             names = [row[0] for row in rows]
             self.assertEqual(len(names), len(set(names)))
 
-    def test_peers_are_programs(self):
+    def test_peers_are_programs_or_changes_of_the_row(self):
         for name, _, peers, _, _ in bench.ROWS + bench.CUDA_ROWS:
             for peer, what in peers.items():
                 with self.subTest(row=name, peer=peer):
-                    self.assertTrue(not what or (bench.PEERS / what[0]).is_file())
+                    self.assertTrue(isinstance(what, dict) or (bench.PEERS / what[0]).is_file())
 
     def test_rows_on_the_page_exist(self):
         names = {row[0] for row in bench.ROWS + bench.CUDA_ROWS}
@@ -72,6 +72,12 @@ class Bench(unittest.TestCase):
         self.assertEqual(bench.difference({"tokens": [[1, 2, 5, 4]]}, attend), 0.25)
         self.assertEqual(bench.difference({"outputs": [0.5, -1.5]}, attend), 0.25)
         self.assertEqual(bench.difference(attend, attend), 0.0)
+
+    def test_memory_limits_what_only_moves_bytes(self):
+        speeds = {"read_bytes": 100.0, "fp32_flops": 10.0}
+        self.assertEqual(bench.least_seconds({"kind": "optimize"}, {"flops": 0, "moved_bytes": 50}, speeds),
+                         ("memory", 0.5))
+        self.assertEqual(bench.least_seconds({"kind": "optimize"}, {"flops": 20}, speeds), ("matrix products", 2.0))
 
 
 if __name__ == "__main__":
