@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <future>
 #include <mutex>
+#include <stdexcept>
 #include <utility>
+#include <vector>
 
 namespace attend::distributed {
 namespace {
@@ -21,6 +24,7 @@ constexpr auto kNoticed = "noticed";  // by rank: knows that a process has ended
 constexpr auto kDone = "done";        // by rank: has read the message of rank 0
 constexpr auto kAlive = "alive";      // by rank: a number that increases as long as it is alive
 constexpr int kBeats = 5;             // signs of life within the patience
+constexpr int kMaxWaits = 3;          // times the patience: until a store is taken to be gone
 
 std::string key_of(const char* key, int64_t rank) {
   return fmt::format("{}/{}", key, rank);
@@ -44,18 +48,31 @@ void beat(const std::stop_token& stop, c10d::Store& store, const std::string& ke
 
 }  // namespace
 
-LastWords::LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
-                     std::chrono::milliseconds patience)
-    : store_(std::move(store)),
-      launch_(launch),
-      patience_(patience),
-      // A connection of its own: the main thread may wait in the other one.
-      heartbeat_([own = store_->clone(), key = key_of(kAlive, launch.rank),
-                  period = patience / kBeats](const std::stop_token& stop) {
-        beat(stop, *own, key, period);
-      }) {}
+/// What is said through the store. c10d waits without a timeout for the answer of a store whose
+/// machine is gone, so each member function may wait forever.
+class LastWords::Talk {
+ public:
+  Talk(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
+       std::chrono::milliseconds patience)
+      : store_(std::move(store)), launch_(launch), patience_(patience) {}
 
-std::vector<int64_t> LastWords::without(const char* key) {
+  std::string cause(const std::string& error);
+  void announce(const std::string& message);
+  bool is_new(const std::string& message);
+
+ private:
+  /// Waits for a key of each process except `silent_`; returns the ranks whose keys are missing.
+  std::vector<int64_t> without(const char* key);
+  /// Returns the last sign of life of each process, by rank; empty if there is none.
+  std::vector<std::string> signs_of_life();
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  Launch launch_;
+  std::chrono::milliseconds patience_;
+  std::vector<int64_t> silent_;  // do not answer
+};
+
+std::vector<int64_t> LastWords::Talk::without(const char* key) {
   const auto end = Clock::now() + patience_;
   std::vector<int64_t> missing;
   for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
@@ -66,7 +83,7 @@ std::vector<int64_t> LastWords::without(const char* key) {
   return missing;
 }
 
-std::vector<std::string> LastWords::signs_of_life() {
+std::vector<std::string> LastWords::Talk::signs_of_life() {
   std::vector<std::string> signs;
   for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
     const auto key = key_of(kAlive, rank);
@@ -75,31 +92,79 @@ std::vector<std::string> LastWords::signs_of_life() {
   return signs;
 }
 
+std::string LastWords::Talk::cause(const std::string& error) {
+  store_->setTimeout(patience_);
+  store_->set(key_of(kNoticed, launch_.rank), "");
+  if (!store_->check({kCause})) {
+    const auto before = signs_of_life();
+    silent_ = without(kNoticed);
+    const auto now = signs_of_life();
+    // A process that computes for a long time notices it later, and is not the cause, unless all
+    // processes are alive: then it has not answered within the timeout.
+    std::vector<int64_t> dead;
+    std::ranges::copy_if(silent_, std::back_inserter(dead), [&](int64_t rank) {
+      const auto index = static_cast<std::size_t>(rank);
+      return now[index] == before[index];
+    });
+    if (!dead.empty()) silent_ = std::move(dead);
+  }
+  const auto text =
+      silent_.empty()
+          ? fmt::format("the connection of the processes has failed: {}", error)
+          : fmt::format("rank{} {} {} not answer: {}", silent_.size() > 1 ? "s" : "",
+                        fmt::join(silent_, ", "), silent_.size() > 1 ? "do" : "does", error);
+  return store_->compareSet(kCause, "", text);
+}
+
+void LastWords::Talk::announce(const std::string& message) {
+  store_->setTimeout(patience_);
+  store_->compareSet(kCause, "", fmt::format("rank {} has ended: {}", launch_.rank, message));
+  if (launch_.rank == 0) store_->set(kMessage, message);
+  store_->set(key_of(kNoticed, launch_.rank), "");
+}
+
+bool LastWords::Talk::is_new(const std::string& message) {
+  if (launch_.rank == 0) {
+    without(kDone);  // the store may end with this process
+    return true;
+  }
+  if (std::ranges::find(silent_, 0) != silent_.end() || !wait_for(*store_, kMessage, patience_))
+    return true;
+  const bool is_new = !store_->get_to_str(kMessage).starts_with(message);
+  store_->set(key_of(kDone, launch_.rank), "");
+  return is_new;
+}
+
+LastWords::LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
+                     std::chrono::milliseconds patience)
+    : launch_(launch),
+      patience_(patience),
+      talk_(std::make_shared<Talk>(store, launch, patience)),
+      // A connection of its own: the main thread may wait in the other one.
+      heartbeat_([own = store->clone(), key = key_of(kAlive, launch.rank),
+                  period = patience / kBeats](const std::stop_token& stop) {
+        beat(stop, *own, key, period);
+      }) {}
+
+template <typename Question>
+auto LastWords::ask(const Question& question) const {
+  if (!talk_) throw std::runtime_error("the store is gone");
+  std::packaged_task task([talk = talk_, question] { return question(*talk); });
+  auto answer = task.get_future();
+  std::thread thread(std::move(task));
+  if (answer.wait_for(kMaxWaits * patience_) == std::future_status::timeout) {
+    thread.detach();  // waits for an answer until the process ends
+    throw std::runtime_error("the store does not answer");
+  }
+  thread.join();
+  return answer.get();
+}
+
 std::string LastWords::cause(const std::string& error) {
   try {
-    store_->setTimeout(patience_);
-    store_->set(key_of(kNoticed, launch_.rank), "");
-    if (!store_->check({kCause})) {
-      const auto before = signs_of_life();
-      silent_ = without(kNoticed);
-      const auto now = signs_of_life();
-      // A process that computes for a long time notices it later, and is not the cause, unless all
-      // processes are alive: then it has not answered within the timeout.
-      std::vector<int64_t> dead;
-      std::ranges::copy_if(silent_, std::back_inserter(dead), [&](int64_t rank) {
-        const auto index = static_cast<std::size_t>(rank);
-        return now[index] == before[index];
-      });
-      if (!dead.empty()) silent_ = std::move(dead);
-    }
-    const auto text =
-        silent_.empty()
-            ? fmt::format("the connection of the processes has failed: {}", error)
-            : fmt::format("rank{} {} {} not answer: {}", silent_.size() > 1 ? "s" : "",
-                          fmt::join(silent_, ", "), silent_.size() > 1 ? "do" : "does", error);
-    return store_->compareSet(kCause, "", text);
+    return ask([error](Talk& talk) { return talk.cause(error); });
   } catch (const std::exception&) {
-    silent_ = {0};
+    talk_ = nullptr;
     return fmt::format("{} at {}:{} does not answer: {}",
                        launch_.has_store ? "the store of the launcher" : "rank 0 with its store",
                        launch_.address, launch_.port, error);
@@ -108,26 +173,15 @@ std::string LastWords::cause(const std::string& error) {
 
 void LastWords::announce(const std::string& message) {
   try {
-    store_->setTimeout(patience_);
-    store_->compareSet(kCause, "", fmt::format("rank {} has ended: {}", launch_.rank, message));
-    if (launch_.rank == 0) store_->set(kMessage, message);
-    store_->set(key_of(kNoticed, launch_.rank), "");
-  } catch (const std::exception&) {  // the store is gone
-    silent_ = {0};
+    ask([message](Talk& talk) { talk.announce(message); });
+  } catch (const std::exception&) {
+    talk_ = nullptr;
   }
 }
 
 bool LastWords::is_new(const std::string& message) {
-  if (launch_.rank > 0 && std::ranges::find(silent_, 0) != silent_.end()) return true;
   try {
-    if (launch_.rank == 0) {
-      without(kDone);  // the store may end with this process
-      return true;
-    }
-    if (!wait_for(*store_, kMessage, patience_)) return true;
-    const bool is_new = !store_->get_to_str(kMessage).starts_with(message);
-    store_->set(key_of(kDone, launch_.rank), "");
-    return is_new;
+    return ask([message](Talk& talk) { return talk.is_new(message); });
   } catch (const std::exception&) {
     return true;
   }

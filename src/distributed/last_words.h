@@ -6,14 +6,15 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include <chrono>
+#include <memory>
 #include <string>
 #include <thread>
-#include <vector>
 
 namespace attend::distributed {
 
 /// What the processes tell each other through the store when one of them ends: the first error is
-/// the cause of all others.
+/// the cause of all others. Processes whose store is gone, or on a machine that does not answer,
+/// end with their own errors.
 class ATTEND_API LastWords {
  public:
   /// A process waits at most for `patience` until the others have noticed that one has ended. A
@@ -33,15 +34,14 @@ class ATTEND_API LastWords {
   bool is_new(const std::string& message);
 
  private:
-  /// Waits for a key of each process except `silent_`; returns the ranks whose keys are missing.
-  std::vector<int64_t> without(const char* key);
-  /// Returns the last sign of life of each process, by rank; empty if there is none.
-  std::vector<std::string> signs_of_life();
+  class Talk;
+  /// Calls `question` with the talk. Throws std::runtime_error if it has no answer in time.
+  template <typename Question>
+  auto ask(const Question& question) const;
 
-  c10::intrusive_ptr<c10d::Store> store_;
   Launch launch_;
   std::chrono::milliseconds patience_;
-  std::vector<int64_t> silent_;  // do not answer
+  std::shared_ptr<Talk> talk_;  // null: the store is gone
   std::jthread heartbeat_;
 };
 

@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include <fstream>
+#include <future>
 #include <thread>
 
 namespace attend::distributed {
@@ -130,6 +131,36 @@ TEST(LastWords, TellTheErrorOfAnotherProcess) {
   });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("full disk")));
   EXPECT_EQ(errors[2], errors[0]);
+}
+
+/// A store on a machine that is gone: c10d waits for its answer without a timeout.
+class SilentStore : public c10d::HashStore {
+ public:
+  explicit SilentStore(std::shared_future<void> end) : end_(std::move(end)) {}
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<c10d::HashStore>();
+  }
+  bool check(const std::vector<std::string>& /*keys*/) override {
+    end_.wait();
+    throw std::runtime_error("no answer");
+  }
+
+ private:
+  std::shared_future<void> end_;
+};
+
+TEST(LastWords, NameRank0IfItsStoreDoesNotAnswer) {
+  std::promise<void> end;
+  auto launch = launch_of_rank(1, 2);
+  launch.address = "node1";
+  launch.port = 29500;
+  LastWords words(c10::make_intrusive<SilentStore>(end.get_future().share()), launch,
+                  std::chrono::milliseconds(20));
+  const auto cause = words.cause("timed out");
+  EXPECT_THAT(cause, AllOf(HasSubstr("rank 0 "), HasSubstr("node1:29500"), HasSubstr("timed out")));
+  words.announce(cause);
+  EXPECT_TRUE(words.is_new(cause));
+  end.set_value();
 }
 
 TEST(CheckEqual, NamesTheFirstLineThatDiffers) {
