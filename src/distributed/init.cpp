@@ -10,6 +10,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 // ProcessGroupGloo.hpp includes headers of Gloo, which LibTorch does not have; they are Debian's.
 // Only pointers to Gloo's types are used here, and LibTorch makes the objects, so that the versions
 // of the headers and of the library may differ.
@@ -22,6 +23,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
@@ -90,26 +92,36 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Tensors& parameters, const Gro
 /// Returns the description of an error, without a place in the source code of c10d or Gloo.
 std::string error_text(const std::exception& error) {
   const auto* with_trace = dynamic_cast<const c10::Error*>(&error);
-  const std::string text =
-      with_trace == nullptr ? error.what() : with_trace->what_without_backtrace();
-  const auto end = text.find("] ");
-  return text.starts_with('[') && end != std::string::npos ? text.substr(end + 2) : text;
+  std::string text = with_trace == nullptr ? error.what() : with_trace->what_without_backtrace();
+  const auto begin = text.find("[/");
+  const auto end = text.find("] ", begin);
+  return end == std::string::npos ? text : text.erase(begin, end + 2 - begin);
 }
 
 /// Time within which a process that has ended is noticed by the others.
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5);
 
-/// Calls `connect`. If it fails, throws std::runtime_error that names the process.
+/// Returns the error of a process that tried to reach the others through `path`.
+std::runtime_error not_connected(const Launch& launch, const std::string& path,
+                                 const std::exception& error) {
+  return std::runtime_error(
+      fmt::format("rank {} of {} cannot be connected to the others through {}: {}", launch.rank,
+                  launch.world_size, path, error_text(error)));
+}
+
+/// Calls `connect`. If it fails, throws `not_connected`.
 template <typename Connect>
-auto connected(const Launch& launch, const Connect& connect) {
+auto connected(const Launch& launch, const std::string& path, const Connect& connect) {
   try {
     return connect();
   } catch (const std::exception& error) {
-    throw std::runtime_error(fmt::format(
-        "rank {} of {} cannot be connected to the others through {}:{} (MASTER_ADDR, "
-        "MASTER_PORT): {}",
-        launch.rank, launch.world_size, launch.address, launch.port, error_text(error)));
+    throw not_connected(launch, path, error);
   }
+}
+
+/// Describes the address of the store.
+std::string path_of_store(const Launch& launch) {
+  return fmt::format("{}:{} (MASTER_ADDR, MASTER_PORT)", launch.address, launch.port);
 }
 
 c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& options) {
@@ -120,9 +132,24 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& 
   store_options.waitWorkers = false;
   store_options.timeout = options.timeout;
   store_options.multiTenant = true;  // `init` may be called again while the server exists
-  return connected(launch, [&]() -> c10::intrusive_ptr<c10d::Store> {
+  return connected(launch, path_of_store(launch), [&]() -> c10::intrusive_ptr<c10d::Store> {
     return c10::make_intrusive<c10d::TCPStore>(launch.address, store_options);
   });
+}
+
+/// Calls `greet`.
+c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options& options) {
+  const auto store = make_store(launch, options);
+  try {
+    return greet(store, launch,
+                 {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
+                  "LibTorch " TORCH_VERSION,
+                  fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+                  fmt::format("backend {}", to_string(options.backend)),
+                  fmt::format("compression {}", to_string(options.compression))});
+  } catch (const c10::Error& error) {  // rank 0 has ended with its store
+    throw not_connected(launch, path_of_store(launch), error);
+  }
 }
 
 int64_t num_gpus() {
@@ -150,16 +177,34 @@ void choose_gpu(const Launch& launch) {
   c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice({c10::kCUDA, index});
 }
 
+/// Returns the names in GLOO_SOCKET_IFNAME, which are separated by commas as for PyTorch.
+std::vector<std::string> network_interfaces() {
+  const char* names = std::getenv("GLOO_SOCKET_IFNAME");
+  std::istringstream list(names == nullptr ? "" : names);
+  std::vector<std::string> interfaces;
+  for (std::string name; std::getline(list, name, ',');) interfaces.push_back(name);
+  return interfaces;
+}
+
+/// Describes what `network_interfaces` select.
+std::string path_of_gloo(const std::vector<std::string>& interfaces) {
+  return interfaces.empty() ? "the address to which the name of its machine resolves "
+                              "(GLOO_SOCKET_IFNAME, a network interface, is not set)"
+                            : fmt::format("the network interface {} (GLOO_SOCKET_IFNAME)",
+                                          fmt::join(interfaces, ","));
+}
+
 Group make_group(const c10::intrusive_ptr<c10d::Store>& store, const Launch& launch,
                  const Options& options) {
   const auto rank = static_cast<int>(launch.rank);
   const auto size = static_cast<int>(launch.world_size);
-  return connected(launch, [&] {
+  const auto interfaces = network_interfaces();
+  return connected(launch, path_of_gloo(interfaces), [&] {
     const auto gloo_options = ProcessGroupGloo::Options::create(options.timeout);
-    const char* interface = std::getenv("GLOO_SOCKET_IFNAME");
-    gloo_options->devices.push_back(interface != nullptr
-                                        ? ProcessGroupGloo::createDeviceForInterface(interface)
-                                        : ProcessGroupGloo::createDefaultDevice());
+    auto& devices = gloo_options->devices;
+    for (const auto& name : interfaces)
+      devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
+    if (devices.empty()) devices.push_back(ProcessGroupGloo::createDefaultDevice());
     const c10::intrusive_ptr<c10d::Backend> gloo =
         c10::make_intrusive<ProcessGroupGloo>(store, rank, size, gloo_options);
     auto group = c10::make_intrusive<ProcessGroup>(store, rank, size);
@@ -178,13 +223,10 @@ class ConnectedProcesses : public train::Processes {
   ConnectedProcesses(const Launch& launch, const Options& options)
       : launch_(launch),
         options_(options),
-        store_(greet(make_store(launch, options), launch,
-                     {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
-                      "LibTorch " TORCH_VERSION,
-                      fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
-                      fmt::format("backend {}", to_string(options.backend)),
-                      fmt::format("compression {}", to_string(options.compression))})),
-        last_words_(store_, launch, std::min(kPatience, options.timeout)),
+        store_(make_session(launch, options)),
+        last_words_(connected(
+            launch, path_of_store(launch),
+            [&] { return LastWords(store_, launch, std::min(kPatience, options.timeout)); })),
         group_(make_group(store_, launch, options)) {}
 
   ~ConnectedProcesses() override {

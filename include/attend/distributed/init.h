@@ -53,8 +53,8 @@ struct Options {
 /// if this process was started without a launcher, or alone. The launchers are torchrun and others
 /// that set RANK, WORLD_SIZE, LOCAL_WORLD_SIZE, MASTER_ADDR and MASTER_PORT, `srun` of Slurm, and
 /// `mpirun` of Open MPI. For the last two, set MASTER_ADDR and MASTER_PORT to the address of rank 0
-/// and a free port. The environment variable GLOO_SOCKET_IFNAME selects the network interface of
-/// Gloo.
+/// and a free port. The environment variable GLOO_SOCKET_IFNAME contains the network interfaces of
+/// Gloo, separated by commas; without it, Gloo uses the address of the machine's name.
 ///
 /// Sets the current GPU of the calling thread, so that the device "cuda" without a number is
 /// another GPU in each process of a machine, in the order of LOCAL_RANK or the same variable of the
