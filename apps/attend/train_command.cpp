@@ -54,6 +54,7 @@ struct TrainArguments {
   int64_t ddp_bucket_mb = 25;
   distributed::Backend ddp_backend = distributed::Backend::automatic;
   distributed::Compression ddp_compression = distributed::Compression::none;
+  bool ddp_shard_optimizer = false;
 };
 
 /// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
@@ -316,7 +317,8 @@ std::shared_ptr<train::Processes> connect(const TrainArguments& arguments) {
       {.timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * arguments.ddp_timeout)),
        .bucket_bytes = arguments.ddp_bucket_mb << 20,
        .backend = arguments.ddp_backend,
-       .compression = arguments.ddp_compression});
+       .compression = arguments.ddp_compression,
+       .shard_optimizer = arguments.ddp_shard_optimizer});
 }
 
 /// Throws InputError, with `advice`, for an option that several processes do not support.
@@ -422,6 +424,11 @@ void add_processes_options(CLI::App& command, TrainArguments& arguments) {
           "bf16: gradients are rounded to bfloat16 before they are sent and summed")
       ->type_name(choices<distributed::Compression>())
       ->default_str(std::string(to_string(arguments.ddp_compression)))
+      ->group(kGroup);
+  command
+      .add_flag("--ddp-shard-optimizer", arguments.ddp_shard_optimizer,
+                "each process keeps the optimizer's state of a part of the parameters only (ZeRO "
+                "stage 1), with the same results")
       ->group(kGroup);
 }
 

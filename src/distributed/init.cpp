@@ -146,7 +146,8 @@ c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options
                   "LibTorch " TORCH_VERSION,
                   fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
                   fmt::format("backend {}", to_string(options.backend)),
-                  fmt::format("compression {}", to_string(options.compression))});
+                  fmt::format("compression {}", to_string(options.compression)),
+                  fmt::format("shard_optimizer {}", options.shard_optimizer)});
   } catch (const c10::Error& error) {  // rank 0 has ended with its store
     throw not_connected(launch, path_of_store(launch), error);
   }
@@ -237,13 +238,16 @@ class ConnectedProcesses : public train::Processes {
   int64_t rank() const override { return launch_.rank; }
   int64_t world_size() const override { return launch_.world_size; }
   int64_t local_world_size() const override { return launch_.local_world_size; }
+  bool shards_optimizer() const override { return options_.shard_optimizer; }
 
   void all_reduce(torch::Tensor& tensor) override {
     run([&](Tensors& tensors) { return group_->allreduce(tensors); }, tensor);
   }
 
-  void broadcast(torch::Tensor& tensor) override {
-    run([&](Tensors& tensors) { return group_->broadcast(tensors); }, tensor);
+  void broadcast(torch::Tensor& tensor, int64_t root) override {
+    c10d::BroadcastOptions from_root;
+    from_root.rootRank = root;
+    run([&](Tensors& tensors) { return group_->broadcast(tensors, from_root); }, tensor);
   }
 
   void backward(const torch::Tensor& loss, const Tensors& parameters, bool all_reduce) override {

@@ -47,7 +47,7 @@ Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig
 
 void Muon::update(double lr) {
   for (auto& matrix : slots_) {
-    if (matrix.has_grad()) update(matrix, lr);
+    if (matrix.is_updated()) update(matrix, lr);
   }
 }
 

@@ -3,13 +3,18 @@
 #include "attend/input_error.h"
 #include "attend/train/adamw.h"
 #include "attend/train/muon.h"
+#include "attend/train/processes.h"
 #include "io/copy_state.h"
+#include "train/process_calls.h"
 
 #include <c10/util/Type.h>
 #include <fmt/format.h>
+#include <torch/csrc/utils/tensor_flatten.h>
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <sstream>
 #include <typeinfo>
 #include <utility>
@@ -35,6 +40,11 @@ std::vector<torch::Tensor> tensors_of(const std::vector<TrainableParameter>& par
   std::vector<torch::Tensor> tensors;
   for (const auto& parameter : parameters) tensors.push_back(parameter.tensor);
   return tensors;
+}
+
+std::size_t nbytes(const State& state) {
+  return std::transform_reduce(state.begin(), state.end(), std::size_t{0}, std::plus(),
+                               [](const auto& item) { return item.second.nbytes(); });
 }
 
 /// Muon for the hidden matrices, AdamW for the rest.
@@ -87,6 +97,10 @@ State& Optimizer::Slot::ensure_state() {
   return state;
 }
 
+State Optimizer::Slot::state_without_values() const {
+  return initial_state(parameter.detach().to(torch::kMeta));
+}
+
 Optimizer::Optimizer(const std::vector<TrainableParameter>& parameters, double lr)
     : torch::optim::Optimizer(tensors_of(parameters), std::make_unique<LrOptions>(lr)) {}
 
@@ -101,6 +115,7 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   }
   const torch::NoGradGuard no_grad;
   update(param_groups().front().options().get_lr());
+  if (processes_) share_parameters();
   return loss;
 }
 
@@ -113,7 +128,7 @@ std::vector<Optimizer::Slot*> Optimizer::slots() const {
 State Optimizer::named_state() const {
   State all;
   for (auto* slot : slots()) {
-    if (slot->parameter.requires_grad()) slot->ensure_state();
+    if (slot->is_own && slot->parameter.requires_grad()) slot->ensure_state();
     for (const auto& [key, tensor] : slot->state) all.emplace(slot->full_name(key), tensor);
   }
   return all;
@@ -130,7 +145,71 @@ void Optimizer::load_named_state(const State& state) {
   }
   copy_state(destination, state, "optimizer state");
   auto next = loaded.begin();
-  for (auto* slot : slots()) slot->state = std::move(*next++);
+  for (auto* slot : slots()) {
+    slot->state = std::move(*next++);
+    slot->is_own = true;
+  }
+  processes_ = nullptr;
+}
+
+void Optimizer::shard(std::shared_ptr<Processes> processes) {
+  std::vector<std::pair<std::size_t, Slot*>> by_size;  // bytes of the state
+  for (auto* slot : slots()) by_size.emplace_back(nbytes(slot->state_without_values()), slot);
+  std::ranges::stable_sort(by_size, std::greater(), &decltype(by_size)::value_type::first);
+  std::vector<std::size_t> bytes(static_cast<std::size_t>(processes->world_size()));
+  for (const auto& [size, slot] : by_size) {
+    const auto least = std::ranges::min_element(bytes);
+    *least += size;
+    slot->owner = least - bytes.begin();
+    slot->is_own = slot->owner == processes->rank();
+    if (!slot->is_own) slot->state.clear();
+  }
+  processes_ = std::move(processes);
+}
+
+void Optimizer::share_parameters() const {
+  // Few large messages take less time than one for each parameter.
+  std::map<std::pair<int64_t, torch::ScalarType>, std::vector<torch::Tensor>> changed;
+  for (const auto* slot : slots()) {
+    if (slot->has_grad())
+      changed[{slot->owner, slot->parameter.scalar_type()}].push_back(slot->parameter);
+  }
+  for (auto& [key, parameters] : changed) {
+    const auto owner = key.first;
+    const auto values = torch::utils::flatten_dense_tensors(parameters);
+    broadcast_values(*processes_, values, owner);
+    if (owner == processes_->rank()) continue;
+    auto next = parameters.begin();
+    for (const auto& value : torch::utils::unflatten_dense_tensors(values, parameters))
+      (next++)->copy_(value);
+  }
+}
+
+State Optimizer::named_state_of_others() const {
+  if (!processes_) return {};
+  const auto all = slots();
+  // A frozen parameter has a state only if it was optimized before.
+  auto has_state = torch::zeros({static_cast<int64_t>(all.size())}, torch::kLong);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!all[i]->is_own) continue;
+    if (all[i]->parameter.requires_grad()) all[i]->ensure_state();
+    if (!all[i]->state.empty()) has_state[static_cast<int64_t>(i)] = 1;
+  }
+  processes_->all_reduce(has_state);
+  State others;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (has_state[static_cast<int64_t>(i)].item<int64_t>() == 0) continue;
+    const auto& slot = *all[i];
+    for (const auto& [key, like] : slot.state_without_values()) {
+      const auto tensor =
+          slot.is_own ? slot.state.at(key).contiguous()
+                      : torch::empty(like.sizes(), like.options().device(slot.parameter.device()));
+      broadcast_values(*processes_, tensor, slot.owner);
+      if (!slot.is_own && processes_->rank() == 0)
+        others.emplace(slot.full_name(key), tensor.cpu());
+    }
+  }
+  return others;
 }
 
 void Optimizer::save(torch::serialize::OutputArchive& archive) const {

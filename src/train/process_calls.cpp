@@ -21,20 +21,14 @@ class SingleProcess : public Processes {
   int64_t rank() const override { return 0; }
   int64_t world_size() const override { return 1; }
   int64_t local_world_size() const override { return 1; }
+  bool shards_optimizer() const override { return false; }
   void all_reduce(torch::Tensor&) override {}
-  void broadcast(torch::Tensor&) override {}
+  void broadcast(torch::Tensor&, int64_t) override {}
   void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>&, bool) override {
     loss.backward();
   }
   bool end_with_error(const std::string&) override { return true; }
 };
-
-/// Broadcasts the bytes of a contiguous tensor, since not every transport supports every dtype.
-void broadcast_bytes(Processes& processes, const torch::Tensor& tensor) {
-  if (tensor.numel() == 0) return;
-  auto bytes = tensor.view({-1}).view(torch::kByte);
-  processes.broadcast(bytes);
-}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -120,11 +114,19 @@ void check_equal(Processes& processes, const std::map<std::string, std::string>&
   }
 }
 
+void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t root) {
+  if (tensor.numel() == 0) return;
+  // As bytes, since not every transport supports every dtype.
+  auto bytes = tensor.view({-1}).view(torch::kByte);
+  processes.broadcast(bytes, root);
+}
+
 std::string broadcast(Processes& processes, std::string text) {
   auto length = torch::tensor(static_cast<int64_t>(text.size()), torch::kLong);
-  processes.broadcast(length);
+  processes.broadcast(length, 0);
   text.resize(static_cast<std::size_t>(length.item<int64_t>()));
-  broadcast_bytes(processes, torch::from_blob(text.data(), {length.item<int64_t>()}, torch::kByte));
+  broadcast_values(processes, torch::from_blob(text.data(), {length.item<int64_t>()}, torch::kByte),
+                   0);
   return text;
 }
 
@@ -139,7 +141,7 @@ Tensors broadcast(Processes& processes, const Tensors& tensors) {
     const auto sizes = entry[2].get<std::vector<int64_t>>();
     auto tensor =
         processes.rank() == 0 ? tensors.at(name).cpu().contiguous() : torch::empty(sizes, type);
-    broadcast_bytes(processes, tensor);
+    broadcast_values(processes, tensor, 0);
     result.emplace(name, std::move(tensor));
   }
   return result;

@@ -29,6 +29,10 @@ ATTEND_API std::vector<std::string> texts_of_all(Processes& processes, const std
 /// and the first line of the value that differs.
 ATTEND_API void check_equal(Processes& processes, const std::map<std::string, std::string>& values);
 
+/// Replaces the values of `tensor`, a contiguous tensor of any dtype, by those of the process
+/// `root`.
+ATTEND_API void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t root);
+
 /// Returns the text of rank 0.
 ATTEND_API std::string broadcast(Processes& processes, std::string text);
 

@@ -136,6 +136,9 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
       optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
       processes_(checked(std::move(processes), config)),
       sampler_(static_cast<uint64_t>(config.seed)) {
+  TORCH_CHECK_VALUE(!processes_->shards_optimizer() || sharded_optimizer() != nullptr,
+                    "shard_optimizer: found the optimizer ", optimizer_name(*optimizer_),
+                    ", expected one of this library");
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
   // Each process has other random numbers, for dropout. All samplers draw the same.
   torch::manual_seed(static_cast<uint64_t>(config.seed + processes_->rank()));
@@ -182,6 +185,7 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
     }
   }
   if (!saved) save(hooks);
+  collect_optimizer_state();
   if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->finish();
   for (auto* observer : hooks.observers) observer->on_finish();
   if (done() && !state_.best) {
@@ -194,6 +198,10 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
   if (state_.training_seconds > 0.0)
     result.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
   return result;
+}
+
+Optimizer* Trainer::sharded_optimizer() const {
+  return processes_->shards_optimizer() ? dynamic_cast<Optimizer*>(optimizer_.get()) : nullptr;
 }
 
 int64_t Trainer::num_threads() {
@@ -215,8 +223,21 @@ int64_t Trainer::num_threads() {
 }
 
 void Trainer::start_from_rank_0() {
-  if (processes_->world_size() > 1) restore(broadcast(*processes_, checkpoint()));
+  if (processes_->world_size() > 1) {
+    const auto start = processes_->rank() == 0 ? checkpoint() : Checkpoint();
+    restore(broadcast(*processes_, start));
+  }
   other_rng_states_.clear();  // training changes the states
+  if (auto* optimizer = sharded_optimizer()) optimizer->shard(processes_);
+}
+
+void Trainer::collect_optimizer_state() {
+  auto* optimizer = sharded_optimizer();
+  if (optimizer == nullptr) return;
+  auto all = optimizer->named_state_of_others();
+  if (processes_->rank() > 0) return;
+  all.merge(optimizer->named_state());
+  optimizer->load_named_state(all);
 }
 
 bool Trainer::is_evaluation_step(int64_t step) const {
@@ -399,7 +420,7 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
 /// one. The last optimizer step may have produced non-finite weights, which only the next loss
 /// would show.
 void Trainer::save(const TrainerHooks& hooks) const {
-  const auto states = rng_states_of_processes();
+  const auto states = states_of_other_processes();
   if (hooks.checkpoint_sink == nullptr) return;
   auto now = checkpoint();
   now.state.insert(states.begin(), states.end());

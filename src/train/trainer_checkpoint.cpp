@@ -68,7 +68,7 @@ int64_t world_size_of(const Checkpoint& checkpoint) {
   });
 }
 
-Tensors Trainer::rng_states_of_processes() const {
+Tensors Trainer::states_of_other_processes() const {
   Tensors result;
   const auto size = processes_->world_size();
   if (size == 1) return result;
@@ -79,6 +79,8 @@ Tensors Trainer::rng_states_of_processes() const {
     for (int64_t rank = 1; rank < size; ++rank)
       result.emplace(rng_name(device, rank), states[rank].clone());
   }
+  if (const auto* sharded = sharded_optimizer())
+    add_with_prefix(result, kOptimizer, sharded->named_state_of_others());
   return result;
 }
 

@@ -332,6 +332,20 @@ class Distributed(RunsTest):
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], "nccl", "gloo")
 
+    def test_a_sharded_optimizer_trains_to_the_same_bytes(self):
+        arguments = ["--task", "copy", *tiny(), "--optimizer", "muon"]
+        whole, sharded = self.folder / "whole", self.folder / "sharded"
+        self.train_ranks(2, *arguments, "--out", whole)
+        self.train_ranks(2, *arguments, "--ddp-shard-optimizer", "--out", sharded)
+        self.assertTrue(result_of(whole) == result_of(sharded))
+        for run, option in ((whole, ["--ddp-shard-optimizer"]), (sharded, [])):
+            self.train_ranks(2, "--resume", run, "--max-steps", 120, *option)
+        self.assertTrue(result_of(whole) == result_of(sharded))
+        ends = ends_of(start_ranks(["train", *arguments, "--out", self.folder / "run"], 2,
+                                   of_last=["--ddp-shard-optimizer"]))
+        self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        expect_names(self, ends[0][2], "rank 1", "shard_optimizer")
+
     def test_torchrun_restarts_go_on_to_the_same_bytes(self):
         self.require_torchrun()
         arguments = ["--task", "copy", "--num-layers", 1, "--threads", 1, *DEMANDING, "--max-steps", 300, "--eval-every",

@@ -21,7 +21,7 @@ void expect_sums(train::Processes& processes) {
     processes.all_reduce(sum);
     EXPECT_TRUE(sum.cpu().equal(torch::full({3}, size * (size + 1.0) / 2.0))) << sum;
     auto first = torch::full({3}, rank + 5.0, device);
-    processes.broadcast(first);
+    processes.broadcast(first, 0);
     EXPECT_TRUE(first.cpu().equal(torch::full({3}, 5.0))) << first;
   }
 }

@@ -24,11 +24,12 @@ class AloneProcess : public train::Processes {
   int64_t rank() const override { return rank_; }
   int64_t world_size() const override { return size_; }
   int64_t local_world_size() const override { return 1; }
+  bool shards_optimizer() const override { return false; }
   void all_reduce(torch::Tensor& tensor) override {
     calls.push_back(
         fmt::format("all_reduce {} {}", toString(tensor.scalar_type()), tensor.numel()));
   }
-  void broadcast(torch::Tensor& tensor) override {
+  void broadcast(torch::Tensor& tensor, int64_t /*root*/) override {
     if (first_ != nullptr) tensor.copy_(first_->broadcasts_.at(broadcasts_.size()));
     broadcasts_.push_back(tensor.clone());
     calls.push_back(fmt::format("broadcast {} {}", toString(tensor.scalar_type()), tensor.numel()));

@@ -52,6 +52,7 @@ NAMES = {
     # Names in the examples of the trainer.
     "task": "std::shared_ptr<train::Task>",
     "recipe": "train::Recipe",
+    "processes": "std::shared_ptr<train::Processes>",
     "config": "train::TrainingConfig",
     "objective": "std::shared_ptr<train::Objective>",
     "run": "train::Run",

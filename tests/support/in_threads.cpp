@@ -53,13 +53,13 @@ std::vector<std::string> in_threads(int64_t size, const std::function<void(int64
 }
 
 std::vector<std::string> in_processes(
-    int64_t size, const std::function<void(const std::shared_ptr<train::Processes>&)>& work) {
+    int64_t size, const std::function<void(const std::shared_ptr<train::Processes>&)>& work,
+    const Options& options) {
   const auto first = local_launch(size);
   return in_threads(size, [&](int64_t rank) {
     auto launch = first;
     launch.rank = rank;
-    work(size == 1 ? train::single_process()
-                   : connect(launch, {.timeout = std::chrono::minutes(2)}));
+    work(size == 1 ? train::single_process() : connect(launch, options));
   });
 }
 

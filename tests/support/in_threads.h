@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/distributed/init.h"
 #include "attend/train/processes.h"
 #include "distributed/launch.h"
 
@@ -20,6 +21,7 @@ std::vector<std::string> in_threads(int64_t size, const std::function<void(int64
 
 /// Calls `work` with each of `size` connected processes, which are threads here.
 std::vector<std::string> in_processes(
-    int64_t size, const std::function<void(const std::shared_ptr<train::Processes>&)>& work);
+    int64_t size, const std::function<void(const std::shared_ptr<train::Processes>&)>& work,
+    const Options& options = {.timeout = std::chrono::minutes(2)});
 
 }  // namespace attend::distributed

@@ -29,13 +29,16 @@ class ATTEND_API Processes {
   virtual int64_t world_size() const = 0;
   /// Number of processes on this machine, which share its cores.
   virtual int64_t local_world_size() const = 0;
+  /// True if `Trainer` distributes the state of the optimizer over the processes; see
+  /// `Optimizer::shard`.
+  virtual bool shards_optimizer() const = 0;
 
   /// Replaces `tensor` by the sum of the tensors of all processes. They have the same shape and
   /// dtype.
   virtual void all_reduce(torch::Tensor& tensor) = 0;
-  /// Replaces the values of `tensor`, a contiguous tensor, by those of rank 0. The tensors have the
-  /// same shape and dtype.
-  virtual void broadcast(torch::Tensor& tensor) = 0;
+  /// Replaces the values of `tensor`, a contiguous tensor, by those of the process `root`. The
+  /// tensors have the same shape and dtype.
+  virtual void broadcast(torch::Tensor& tensor, int64_t root) = 0;
   /// Calls `loss.backward()`. With `all_reduce`, also replaces the gradients of `parameters` by
   /// their sums over all processes. For gradient accumulation, call `backward` without `all_reduce`
   /// for all batches of a step but the last one, with the same parameters: the sums include what

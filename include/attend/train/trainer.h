@@ -88,7 +88,8 @@ struct TrainerHooks {
 /// is averaged over the processes; see `TaskObjective`. The processes evaluate together, with the
 /// buffers of rank 0. The state of rank 0 is the one from which all processes start, and only its
 /// hooks are called, except `stop_requested` and `stop_evaluation`, which stop all processes if one
-/// of them returns true.
+/// of them returns true. If `Processes::shards_optimizer()`, the state of the optimizer is
+/// distributed over the processes during `run`, and rank 0 has all of it before and after `run`.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
@@ -99,8 +100,9 @@ class ATTEND_API Trainer {
   /// `make_optimizer` with `config`. Before each step, the learning rate of all its parameter
   /// groups is set. Module parameters that it does not have are not trained. Throws InputError if a
   /// value of `config` is out of range, or if `config.batch_size` is less than the number of
-  /// `processes`. Throws c10::ValueError if the module has no parameters, or if the optimizer has
-  /// parameters that do not belong to the module.
+  /// `processes`. Throws c10::ValueError if the module has no parameters, if the optimizer has
+  /// parameters that do not belong to the module, or if its state is to be distributed and it is
+  /// not an `Optimizer`.
   ///
   ///     auto sgd = std::make_shared<torch::optim::SGD>(
   ///         net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
@@ -140,8 +142,11 @@ class ATTEND_API Trainer {
   /// - for a module on the CPU, and one process: the fastest number, which is measured
   /// - the number of available threads
   int64_t num_threads();
-  /// Restores the checkpoint of rank 0 in all processes.
+  /// Restores the checkpoint of rank 0 in all processes, and distributes the state of the optimizer
+  /// if the processes do so.
   void start_from_rank_0();
+  /// Restores the state of the optimizer in rank 0 if it is distributed over the processes.
+  void collect_optimizer_state();
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;
   bool is_report_step(int64_t step) const;
@@ -159,12 +164,15 @@ class ATTEND_API Trainer {
   void share_buffers();
   /// Evaluates, and updates the state in rank 0.
   void evaluate(const TrainerHooks& hooks);
-  /// Returns the states of the generators of all processes except rank 0, by their names in
-  /// checkpoints. Called by all processes.
-  std::map<std::string, torch::Tensor> rng_states_of_processes() const;
+  /// Returns what only the other processes have, by the names in checkpoints: the states of their
+  /// generators, and their parts of the optimizer's state. Called by all processes; the result is
+  /// that of rank 0.
+  std::map<std::string, torch::Tensor> states_of_other_processes() const;
   void save(const TrainerHooks& hooks) const;
   bool is_out_of_patience() const;
   torch::nn::Module& module() const { return objective_->module(); }
+  /// The optimizer if its state is distributed over the processes during training, else null.
+  Optimizer* sharded_optimizer() const;
 
   std::shared_ptr<Objective> objective_;
   TrainingConfig config_;
