@@ -98,6 +98,15 @@ std::string error_text(const std::exception& error) {
   return end == std::string::npos ? text : text.erase(begin, end + 2 - begin);
 }
 
+/// True for an error of the connections.
+bool is_of_gloo(const std::exception& error) {
+  const std::string_view text = error.what();
+  // The messages of Gloo contain the path of its source code, except for operations that end
+  // because another one has waited too long.
+  return text.find("gloo") != std::string_view::npos ||
+         text.find("pair closure") != std::string_view::npos;
+}
+
 /// Time within which a process that has ended is noticed by the others.
 constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5);
 
@@ -265,8 +274,7 @@ class ConnectedProcesses : public train::Processes {
     try {
       loss.backward();
     } catch (const std::exception& error) {
-      // The messages of Gloo contain the path of its source code.
-      if (std::string_view(error.what()).find("gloo") == std::string_view::npos) throw;
+      if (!is_of_gloo(error)) throw;
       throw_lost(error);
     }
   }
