@@ -4,6 +4,7 @@
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
 #include "support/in_threads.h"
+#include "support/small_runs.h"
 
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
@@ -22,20 +23,15 @@ Options options_for(bool shard) {
 }
 
 train::Recipe small_recipe_with(OptimizerKind optimizer) {
-  auto recipe = train::find_task("copy").defaults;
-  recipe.stack().num_layers = 1;
-  recipe.stack().embed_dim = 16;
+  auto recipe = train::small_recipe("copy", /*steps=*/12);
   recipe.stack().dropout = 0.0;
-  recipe.training.device = "cpu";
   recipe.training.optimizer = optimizer;
-  recipe.training.max_steps = 12;
   recipe.training.eval_every = 6;
   recipe.training.eval_batches = 1;
   recipe.training.checkpoint_every = 5;
   recipe.training.batch_size = 7;
   recipe.training.gradient_accumulation_steps = 2;
   recipe.training.max_grad_norm = 0.5;
-  recipe.training.threads = 1;
   return recipe;
 }
 
