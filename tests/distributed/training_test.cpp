@@ -79,7 +79,11 @@ void expect_equal(Training& found, Training& expected, const Tolerance& toleranc
   EXPECT_NEAR(found.state.train_loss / expected.state.train_loss, 1.0, tolerance.losses);
   EXPECT_NEAR(found.state.last->loss / expected.state.last->loss, 1.0, tolerance.losses);
   EXPECT_EQ(found.state.last->num_targets, expected.state.last->num_targets);
-  EXPECT_LE(distance(found, expected), tolerance.weights);
+  if (tolerance.weights == 0.0) {
+    EXPECT_EQ(distance(found, expected), 0.0);
+  } else {
+    EXPECT_LT(distance(found, expected), tolerance.weights);
+  }
 }
 
 /// Changes a recipe.
