@@ -1,6 +1,7 @@
 #include "attend/ops/linear.h"
 
 #include "ops/autocast.h"
+#include "ops/cpu_features.h"
 #include "ops/fast_linear.h"
 
 #include <ATen/Context.h>
@@ -67,15 +68,6 @@ const std::optional<OneDnn>& one_dnn() {
 bool mkl_is_slow() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx2");
-#else
-  return false;
-#endif
-}
-
-bool has_avx512() {
-#if defined(__x86_64__) && defined(__GNUC__)
-  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-         __builtin_cpu_supports("avx512dq");
 #else
   return false;
 #endif

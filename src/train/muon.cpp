@@ -1,5 +1,7 @@
 #include "attend/train/muon.h"
 
+#include "ops/cpu_features.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -16,6 +18,15 @@ constexpr int kIterations = 5;
 constexpr double kMinNorm = 1e-7;  // avoids division by zero
 constexpr double kAdamWRms = 0.2;  // typical root mean square of AdamW's updates, divided by lr
 
+/// Returns the dtype in which the matrix products of `newton_schulz` for `x` are computed.
+torch::Dtype product_dtype(const torch::Tensor& x) {
+  // On a CPU without AVX-512, LibTorch computes products of bfloat16 in a plain loop on one thread,
+  // which is up to 90 times slower than float32. Only for tiny matrices, the casts take longer.
+  constexpr int64_t kTiny = 16 * 16 * 16;
+  const bool is_tiny = x.size(0) * x.size(0) * x.size(1) <= kTiny;
+  return x.is_cpu() && !is_tiny && !has_avx512() ? torch::kFloat : torch::kBFloat16;
+}
+
 }  // namespace
 
 torch::Tensor newton_schulz(const torch::Tensor& matrix) {
@@ -23,12 +34,16 @@ torch::Tensor newton_schulz(const torch::Tensor& matrix) {
   auto x = matrix.to(torch::kBFloat16);
   if (is_tall) x = x.t();  // x x^T then has fewer elements than x^T x
   x = x / x.norm().clamp_min(kMinNorm);
+  const auto dtype = product_dtype(x);
+  // Also products in float32 are rounded to bfloat16.
+  const auto rounded = [&](const torch::Tensor& y) { return y.to(torch::kBFloat16).to(dtype); };
+  x = x.to(dtype);
   for (int i = 0; i < kIterations; ++i) {
-    const auto gram = x.mm(x.t());
-    const auto polynomial = torch::addmm(gram, gram, gram, kCubic, kQuintic);
-    x = torch::addmm(x, polynomial, x, kLinear);
+    const auto gram = rounded(x.mm(x.t()));
+    const auto polynomial = rounded(torch::addmm(gram, gram, gram, kCubic, kQuintic));
+    x = rounded(torch::addmm(x, polynomial, x, kLinear));
   }
-  return is_tall ? x.t() : x;
+  return (is_tall ? x.t() : x).to(torch::kBFloat16);
 }
 
 Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig& config)

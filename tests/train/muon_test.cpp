@@ -33,7 +33,8 @@ torch::Tensor well_conditioned(int64_t rows, int64_t columns) {
 TEST(Muon, NewtonSchulzKeepsSingularVectorsAndBringsValuesNearOne) {
   seed_afresh();
   for (int i = 0; i < 20; ++i) {
-    const auto matrix = well_conditioned(draw(1, 20), draw(1, 20));
+    const int64_t largest = i % 2 == 0 ? 20 : 100;  // small and large matrices have other kernels
+    const auto matrix = well_conditioned(draw(1, largest), draw(1, largest));
     const auto found = newton_schulz(matrix);
     EXPECT_EQ(found.scalar_type(), torch::kBFloat16);
     EXPECT_TRUE(close(found, exactly_orthogonalized(matrix), 0.1));

@@ -1,0 +1,16 @@
+#pragma once
+
+namespace attend {
+
+/// Returns whether the processor has the AVX-512 instructions that oneDNN requires for int8, int4
+/// and bfloat16.
+inline bool has_avx512() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+         __builtin_cpu_supports("avx512dq");
+#else
+  return false;
+#endif
+}
+
+}  // namespace attend
