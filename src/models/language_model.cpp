@@ -2,7 +2,6 @@
 
 #include "models/decoding.h"
 #include "models/output_logits.h"
-#include "nn/submodules.h"
 
 namespace attend {
 
@@ -13,18 +12,15 @@ LanguageModelImpl::LanguageModelImpl(const LanguageModelConfig& config) : config
 void LanguageModelImpl::reset() {
   check_logit_options(config);
   const auto& stack = config.stack;
-  embedding = register_module(
-      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)));
-  decoder = register_module("decoder", TransformerEncoder(encoder_options(stack, /*causal=*/true)));
+  use("embedding", &LanguageModelImpl::embedding,
+      TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)));
+  use("decoder", &LanguageModelImpl::decoder,
+      TransformerEncoder(encoder_options(stack, /*causal=*/true)));
   if (!config.tie_embeddings) {
     const auto options = torch::nn::LinearOptions(stack.embed_dim, config.vocab_size).bias(false);
-    head = register_module("head", torch::nn::Linear(options));
+    use("head", &LanguageModelImpl::head, torch::nn::Linear(options));
   }
   initialize(*this, stack);
-}
-
-void LanguageModelImpl::check_submodules() const {
-  check_registered(*this, {{"embedding", embedding}, {"decoder", decoder}, {"head", head}});
 }
 
 torch::Tensor LanguageModelImpl::forward(const torch::Tensor& tokens, const AttentionArgs& args) {

@@ -2,7 +2,6 @@
 
 #include "models/decoding.h"
 #include "models/output_logits.h"
-#include "nn/submodules.h"
 
 namespace attend {
 
@@ -20,27 +19,20 @@ void Seq2SeqImpl::reset() {
   const auto embedding = [&](int64_t vocab_size) {
     return TokenEmbedding(embedding_options(stack, vocab_size, config.max_seq_len));
   };
-  source_embedding = register_module("source_embedding", embedding(config.source_vocab_size));
-  target_embedding = register_module("target_embedding", embedding(config.target_vocab_size));
-  transformer = register_module("transformer", EncoderDecoder(EncoderDecoderOptions(
-                                                   encoder_options(stack, /*causal=*/false),
-                                                   decoder_options(stack, num_decoder_layers))));
+  use("source_embedding", &Seq2SeqImpl::source_embedding, embedding(config.source_vocab_size));
+  use("target_embedding", &Seq2SeqImpl::target_embedding, embedding(config.target_vocab_size));
+  use("transformer", &Seq2SeqImpl::transformer,
+      EncoderDecoder(EncoderDecoderOptions(encoder_options(stack, /*causal=*/false),
+                                           decoder_options(stack, num_decoder_layers))));
   if (!config.tie_embeddings) {
     const auto options =
         torch::nn::LinearOptions(stack.embed_dim, config.target_vocab_size).bias(false);
-    head = register_module("head", torch::nn::Linear(options));
+    use("head", &Seq2SeqImpl::head, torch::nn::Linear(options));
   }
   initialize(*this, stack);
   auto decoder_stack = stack;  // some initializations depend on the depth
   decoder_stack.num_layers = num_decoder_layers;
   initialize(*transformer->decoder, decoder_stack);
-}
-
-void Seq2SeqImpl::check_submodules() const {
-  check_registered(*this, {{"source_embedding", source_embedding},
-                           {"target_embedding", target_embedding},
-                           {"transformer", transformer},
-                           {"head", head}});
 }
 
 torch::Tensor Seq2SeqImpl::forward(const torch::Tensor& source, const torch::Tensor& target,

@@ -2,7 +2,6 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
-#include "nn/submodules.h"
 
 namespace attend {
 namespace {
@@ -40,22 +39,19 @@ SequenceClassifierImpl::SequenceClassifierImpl(const SequenceClassifierConfig& c
 void SequenceClassifierImpl::reset() {
   check_positive("num_classes", config.num_classes);
   const auto& stack = config.stack;
-  embedding = register_module(
-      "embedding", TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)
-                                      .type_vocab_size(config.type_vocab_size)));
-  encoder =
-      register_module("encoder", TransformerEncoder(encoder_options(stack, /*causal=*/false)));
+  use("embedding", &SequenceClassifierImpl::embedding,
+      TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)
+                         .type_vocab_size(config.type_vocab_size)));
+  use("encoder", &SequenceClassifierImpl::encoder,
+      TransformerEncoder(encoder_options(stack, /*causal=*/false)));
   pooler = nullptr;
   if (config.pooler) {
-    pooler = register_module("pooler", torch::nn::Linear(stack.embed_dim, stack.embed_dim));
+    use("pooler", &SequenceClassifierImpl::pooler,
+        torch::nn::Linear(stack.embed_dim, stack.embed_dim));
   }
-  head = register_module("head", torch::nn::Linear(stack.embed_dim, config.num_classes));
+  use("head", &SequenceClassifierImpl::head,
+      torch::nn::Linear(stack.embed_dim, config.num_classes));
   initialize(*this, stack);
-}
-
-void SequenceClassifierImpl::check_submodules() const {
-  check_registered(
-      *this, {{"embedding", embedding}, {"encoder", encoder}, {"pooler", pooler}, {"head", head}});
 }
 
 torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,

@@ -27,23 +27,19 @@ DecoderBlockImpl::DecoderBlockImpl(const DecoderBlockOptions& options) : options
 void DecoderBlockImpl::reset() {
   check_options(options);
   const int64_t embed_dim = options.attention().embed_dim();
-  attention = register_module("attention", MultiheadAttention(options.attention()));
+  use("attention", &DecoderBlockImpl::attention, MultiheadAttention(options.attention()));
   residual1_ = Residual(*this, "1", embed_dim, options.residual());
-  cross_attention =
-      register_module("cross_attention", MultiheadAttention(options.cross_attention()));
+  use("cross_attention", &DecoderBlockImpl::cross_attention,
+      MultiheadAttention(options.cross_attention()));
   const bool one_norm = options.residual().norm_order() == NormOrder::parallel;
   if (!one_norm) residual_cross_ = Residual(*this, "_cross", embed_dim, options.residual());
-  feed_forward = make_feed_forward(options);
-  register_module("feed_forward", feed_forward.ptr());
+  use("feed_forward", &DecoderBlockImpl::feed_forward, make_feed_forward(options));
   if (!one_norm) residual2_ = Residual(*this, "2", embed_dim, options.residual());
 }
 
 void DecoderBlockImpl::check_submodules() const {
+  Cloneable::check_submodules();
   const auto submodules = children();
-  check_registered(*this, submodules,
-                   {{"attention", attention},
-                    {"cross_attention", cross_attention},
-                    {"feed_forward", feed_forward}});
   for (const auto* residual : {&residual1_, &residual_cross_, &residual2_}) {
     residual->check_registered(*this, submodules);
   }

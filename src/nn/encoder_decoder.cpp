@@ -1,7 +1,5 @@
 #include "attend/nn/encoder_decoder.h"
 
-#include "nn/submodules.h"
-
 namespace attend {
 
 EncoderDecoderImpl::EncoderDecoderImpl(const EncoderDecoderOptions& options) : options(options) {
@@ -9,12 +7,8 @@ EncoderDecoderImpl::EncoderDecoderImpl(const EncoderDecoderOptions& options) : o
 }
 
 void EncoderDecoderImpl::reset() {
-  encoder = register_module("encoder", TransformerEncoder(options.encoder()));
-  decoder = register_module("decoder", TransformerDecoder(options.decoder()));
-}
-
-void EncoderDecoderImpl::check_submodules() const {
-  check_registered(*this, {{"encoder", encoder}, {"decoder", decoder}});
+  use("encoder", &EncoderDecoderImpl::encoder, TransformerEncoder(options.encoder()));
+  use("decoder", &EncoderDecoderImpl::decoder, TransformerDecoder(options.decoder()));
 }
 
 torch::Tensor EncoderDecoderImpl::forward(const torch::Tensor& source, const torch::Tensor& target,

@@ -2,7 +2,6 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
-#include "nn/submodules.h"
 
 namespace attend {
 namespace {
@@ -41,14 +40,10 @@ void FeedForwardImpl::reset() {
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
   const int64_t up_dim = is_gated(options.activation()) ? 2 * dim_feedforward : dim_feedforward;
-  up = register_module("up", torch::nn::Linear(LinearOptions(embed_dim, up_dim).bias(bias)));
-  down = register_module("down",
-                         torch::nn::Linear(LinearOptions(dim_feedforward, embed_dim).bias(bias)));
-  dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
-}
-
-void FeedForwardImpl::check_submodules() const {
-  check_registered(*this, {{"up", up}, {"down", down}, {"dropout", dropout}});
+  use("up", &FeedForwardImpl::up, torch::nn::Linear(LinearOptions(embed_dim, up_dim).bias(bias)));
+  use("down", &FeedForwardImpl::down,
+      torch::nn::Linear(LinearOptions(dim_feedforward, embed_dim).bias(bias)));
+  use("dropout", &FeedForwardImpl::dropout, torch::nn::Dropout(options.dropout()));
 }
 
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {

@@ -63,14 +63,4 @@ torch::Tensor run_blocks(const torch::nn::ModuleList& blocks, LayerInputs inputs
   return inputs.x;
 }
 
-/// Returns the norm after the last block, registered in `owner`; an empty module if `enabled` is
-/// false.
-inline torch::nn::AnyModule make_final_norm(torch::nn::Module& owner, bool enabled,
-                                            const ModuleFactory& make, int64_t width) {
-  if (!enabled) return {};
-  auto norm = make_module("norm", make, width);
-  owner.register_module("norm", norm.ptr());
-  return norm;
-}
-
 }  // namespace attend

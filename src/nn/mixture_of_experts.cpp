@@ -2,7 +2,6 @@
 
 #include "attend/nn/static_shapes_guard.h"
 #include "nn/checks.h"
-#include "nn/submodules.h"
 
 #include <ATen/OpMathType.h>
 
@@ -53,16 +52,11 @@ void MixtureOfExpertsImpl::reset() {
   check_positive("embed_dim", embed_dim);
 
   const auto router_options = torch::nn::LinearOptions(embed_dim, num_experts).bias(false);
-  router = register_module("router", torch::nn::Linear(router_options));
-  experts = register_module("experts", torch::nn::ModuleList());
+  use("router", &MixtureOfExpertsImpl::router, torch::nn::Linear(router_options));
+  use("experts", &MixtureOfExpertsImpl::experts, torch::nn::ModuleList());
   for (int64_t i = 0; i < num_experts; ++i) experts->push_back(FeedForward(options.expert()));
   aux_loss = torch::Tensor();
   router_sums = torch::Tensor();
-}
-
-void MixtureOfExpertsImpl::check_submodules() const {
-  check_registered(*this, {{"router", router}, {"experts", experts}});
-  check_registered(experts);
 }
 
 torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {

@@ -101,20 +101,20 @@ void MultiheadAttentionImpl::reset() {
   dims_ = {embed_dim, num_heads, num_kv_heads, head_dim};
 
   const bool qkv_bias = options.bias() || options.qkv_bias();
-  const auto linear = [&](const char* name, int64_t from, int64_t to, bool bias) {
-    const auto linear_options = torch::nn::LinearOptions(from, to).bias(bias);
-    return register_module(name, torch::nn::Linear(linear_options));
+  const auto use_linear = [&](const char* name, torch::nn::Linear MultiheadAttentionImpl::*member,
+                              int64_t from, int64_t to, bool bias) {
+    use(name, member, torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias)));
   };
   const int64_t inner = num_heads * head_dim;
   const int64_t kv_inner = num_kv_heads * head_dim;
   if (kdim == embed_dim && vdim == embed_dim) {
-    qkv = linear("qkv", embed_dim, inner + 2 * kv_inner, qkv_bias);
+    use_linear("qkv", &MultiheadAttentionImpl::qkv, embed_dim, inner + 2 * kv_inner, qkv_bias);
   } else {
-    query = linear("query", embed_dim, inner, qkv_bias);
-    key = linear("key", kdim, kv_inner, qkv_bias);
-    value = linear("value", vdim, kv_inner, qkv_bias);
+    use_linear("query", &MultiheadAttentionImpl::query, embed_dim, inner, qkv_bias);
+    use_linear("key", &MultiheadAttentionImpl::key, kdim, kv_inner, qkv_bias);
+    use_linear("value", &MultiheadAttentionImpl::value, vdim, kv_inner, qkv_bias);
   }
-  out = linear("out", inner, embed_dim, options.bias());
+  use_linear("out", &MultiheadAttentionImpl::out, inner, embed_dim, options.bias());
 
   hooks_.clear();
   for (const auto& factory : options.hooks()) {
@@ -132,10 +132,9 @@ void MultiheadAttentionImpl::reset() {
 }
 
 void MultiheadAttentionImpl::check_submodules() const {
+  Cloneable::check_submodules();
   const auto submodules = children();
-  check_registered(*this, submodules,
-                   {{"qkv", qkv}, {"query", query}, {"key", key}, {"value", value}, {"out", out}});
-  for (const auto& each : hooks_) check_registered(*this, submodules, {{each.name, each.module}});
+  for (const auto& each : hooks_) check_registered(*this, submodules, each.name, each.module);
 }
 
 AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args,

@@ -2,7 +2,6 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
-#include "nn/submodules.h"
 
 namespace attend {
 
@@ -16,12 +15,8 @@ void OutputGateImpl::reset() {
   check_positive("num_heads", dims.num_heads);
   check_positive("head_dim", dims.head_dim);
   const int64_t gates = dims.num_heads * (width == GateWidth::element ? dims.head_dim : 1);
-  projection = register_module(
-      "projection", torch::nn::Linear(torch::nn::LinearOptions(dims.embed_dim, gates).bias(false)));
-}
-
-void OutputGateImpl::check_submodules() const {
-  check_registered(*this, {{"projection", projection}});
+  use("projection", &OutputGateImpl::projection,
+      torch::nn::Linear(torch::nn::LinearOptions(dims.embed_dim, gates).bias(false)));
 }
 
 torch::Tensor OutputGateImpl::after_attention(const AttentionContext& context,

@@ -14,14 +14,8 @@ QKNormImpl::QKNormImpl(int64_t head_dim, ModuleFactory norm)
 
 void QKNormImpl::reset() {
   check_positive("head_dim", head_dim);
-  query = make_module("norm of qk_norm", norm, head_dim);
-  key = make_module("norm of qk_norm", norm, head_dim);
-  register_module("query", query.ptr());
-  register_module("key", key.ptr());
-}
-
-void QKNormImpl::check_submodules() const {
-  check_registered(*this, {{"query", query}, {"key", key}});
+  use("query", &QKNormImpl::query, make_module("norm of qk_norm", norm, head_dim));
+  use("key", &QKNormImpl::key, make_module("norm of qk_norm", norm, head_dim));
 }
 
 void QKNormImpl::after_projection(AttentionContext& context) {

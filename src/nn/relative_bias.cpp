@@ -1,7 +1,6 @@
 #include "attend/nn/relative_bias.h"
 
 #include "nn/position_scheme.h"
-#include "nn/submodules.h"
 
 #include <torch/nn/init.h>
 
@@ -37,12 +36,8 @@ RelativeBiasImpl::RelativeBiasImpl(const AttentionDims& dims, const RelativeBias
 void RelativeBiasImpl::reset() {
   check_buckets(options);
   if (use_first) return;
-  bias = register_module("bias", torch::nn::Embedding(options.num_buckets, dims.num_heads));
+  use("bias", &RelativeBiasImpl::bias, torch::nn::Embedding(options.num_buckets, dims.num_heads));
   torch::nn::init::normal_(bias->weight, 0.0, 1.0 / std::sqrt(static_cast<double>(dims.embed_dim)));
-}
-
-void RelativeBiasImpl::check_submodules() const {
-  check_registered(*this, {{"bias", bias}});
 }
 
 void RelativeBiasImpl::before_attention(AttentionContext& context) {

@@ -39,7 +39,7 @@ void Residual::check_registered(
     const std::vector<std::shared_ptr<torch::nn::Module>>& children) const {
   for (const auto* modules : {&before_, &inside_, &after_}) {
     for (const auto& each : *modules) {
-      attend::check_registered(owner, children, {{each.name, each.module}});
+      attend::check_registered(owner, children, each.name, each.module.ptr());
     }
   }
 }

@@ -2,7 +2,6 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
-#include "nn/submodules.h"
 #include "ops/attention_call.h"
 
 namespace attend {
@@ -22,13 +21,12 @@ void SelfAttentionImpl::reset() {
 
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
-  query = register_module("query", torch::nn::Linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
-  key = register_module("key", torch::nn::Linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
-  value = register_module("value", torch::nn::Linear(LinearOptions(embed_dim, v_dim).bias(bias)));
-}
-
-void SelfAttentionImpl::check_submodules() const {
-  check_registered(*this, {{"query", query}, {"key", key}, {"value", value}});
+  use("query", &SelfAttentionImpl::query,
+      torch::nn::Linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
+  use("key", &SelfAttentionImpl::key,
+      torch::nn::Linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
+  use("value", &SelfAttentionImpl::value,
+      torch::nn::Linear(LinearOptions(embed_dim, v_dim).bias(bias)));
 }
 
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {

@@ -77,28 +77,20 @@ void TokenEmbeddingImpl::reset() {
   TORCH_CHECK_VALUE(std::isfinite(options.embedding_scale()), "embedding_scale (",
                     options.embedding_scale(), ") must be finite");
 
-  token = register_module("token", torch::nn::Embedding(options.vocab_size(), options.embed_dim()));
-  position = make_position_embedding(options);
-  if (!position.is_empty()) register_module("position", position.ptr());
+  use("token", &TokenEmbeddingImpl::token,
+      torch::nn::Embedding(options.vocab_size(), options.embed_dim()));
+  use("position", &TokenEmbeddingImpl::position, make_position_embedding(options));
   token_type = nullptr;
   if (options.type_vocab_size() > 0) {
-    token_type = register_module(
-        "token_type", torch::nn::Embedding(options.type_vocab_size(), options.embed_dim()));
+    use("token_type", &TokenEmbeddingImpl::token_type,
+        torch::nn::Embedding(options.type_vocab_size(), options.embed_dim()));
   }
   norm = {};
   if (options.embedding_norm()) {
-    norm = make_module("embedding_norm", options.embedding_norm(), options.embed_dim());
-    register_module("norm", norm.ptr());
+    use("norm", &TokenEmbeddingImpl::norm,
+        make_module("embedding_norm", options.embedding_norm(), options.embed_dim()));
   }
-  dropout = register_module("dropout", torch::nn::Dropout(options.dropout()));
-}
-
-void TokenEmbeddingImpl::check_submodules() const {
-  check_registered(*this, {{"token", token},
-                           {"position", position},
-                           {"token_type", token_type},
-                           {"norm", norm},
-                           {"dropout", dropout}});
+  use("dropout", &TokenEmbeddingImpl::dropout, torch::nn::Dropout(options.dropout()));
 }
 
 torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,

@@ -13,18 +13,17 @@ TransformerBlockImpl::TransformerBlockImpl(const TransformerBlockOptions& option
 
 void TransformerBlockImpl::reset() {
   const int64_t embed_dim = options.attention().embed_dim();
-  attention = register_module("attention", MultiheadAttention(options.attention()));
+  use("attention", &TransformerBlockImpl::attention, MultiheadAttention(options.attention()));
   residual1_ = Residual(*this, "1", embed_dim, options.residual());
-  feed_forward = make_feed_forward(options);
-  register_module("feed_forward", feed_forward.ptr());
+  use("feed_forward", &TransformerBlockImpl::feed_forward, make_feed_forward(options));
   if (options.residual().norm_order() != NormOrder::parallel) {
     residual2_ = Residual(*this, "2", embed_dim, options.residual());
   }
 }
 
 void TransformerBlockImpl::check_submodules() const {
+  Cloneable::check_submodules();
   const auto submodules = children();
-  check_registered(*this, submodules, {{"attention", attention}, {"feed_forward", feed_forward}});
   for (const auto* residual : {&residual1_, &residual2_}) {
     residual->check_registered(*this, submodules);
   }

@@ -12,14 +12,11 @@ TransformerDecoderImpl::TransformerDecoderImpl(const TransformerDecoderOptions& 
 
 void TransformerDecoderImpl::reset() {
   const auto& block = options.block();
-  blocks = register_module("blocks", make_blocks<DecoderBlock>(options));
-  norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
-                         block.attention().embed_dim());
-}
-
-void TransformerDecoderImpl::check_submodules() const {
-  check_registered(*this, {{"blocks", blocks}, {"norm", norm}});
-  check_registered(blocks);
+  use("blocks", &TransformerDecoderImpl::blocks, make_blocks<DecoderBlock>(options));
+  use("norm", &TransformerDecoderImpl::norm,
+      options.final_norm()
+          ? make_module("norm", block.residual().norm(), block.attention().embed_dim())
+          : torch::nn::AnyModule());
 }
 
 torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torch::Tensor& memory,

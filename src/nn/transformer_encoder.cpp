@@ -12,14 +12,11 @@ TransformerEncoderImpl::TransformerEncoderImpl(const TransformerEncoderOptions& 
 
 void TransformerEncoderImpl::reset() {
   const auto& block = options.block();
-  blocks = register_module("blocks", make_blocks<TransformerBlock>(options));
-  norm = make_final_norm(*this, options.final_norm(), block.residual().norm(),
-                         block.attention().embed_dim());
-}
-
-void TransformerEncoderImpl::check_submodules() const {
-  check_registered(*this, {{"blocks", blocks}, {"norm", norm}});
-  check_registered(blocks);
+  use("blocks", &TransformerEncoderImpl::blocks, make_blocks<TransformerBlock>(options));
+  use("norm", &TransformerEncoderImpl::norm,
+      options.final_norm()
+          ? make_module("norm", block.residual().norm(), block.attention().embed_dim())
+          : torch::nn::AnyModule());
 }
 
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,

@@ -50,6 +50,15 @@ TEST(TorchScript, RunsAtOtherShapes) {
   }
 }
 
+TEST(TorchScript, ReplacedSubmoduleThrows) {
+  const TemporaryDirectory directory;
+  auto model = small_model();
+  model->eval();
+  model->decoder->replace_module("norm", model->decoder->norm.ptr()->clone())->eval();
+  EXPECT_THAT([&] { export_torchscript(model, tokens(2, 5), directory / "model.pt", {}); },
+              throws<c10::ValueError>("submodule norm of attend::TransformerEncoderImpl"));
+}
+
 TEST(TorchScript, KeepsStateDictNames) {
   const TemporaryDirectory directory;
   auto model = small_model();

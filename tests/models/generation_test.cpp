@@ -274,6 +274,12 @@ TEST_F(Generation, AnyModuleInTrainingModeThrows) {
   EXPECT_TRUE(model_->embedding->is_training());
 }
 
+TEST_F(Generation, ReplacedSubmoduleThrows) {
+  model_->decoder->replace_module("norm", model_->decoder->norm.ptr()->clone())->eval();
+  EXPECT_THAT([&] { run_generate({}); },
+              throws<c10::ValueError>("submodule norm of attend::TransformerEncoderImpl"));
+}
+
 TEST_F(Generation, WorksUnderAutocast) {
   for (const auto& stack : each_stack()) {
     SCOPED_TRACE(stack.name);

@@ -83,6 +83,45 @@ TEST_F(Submodules, ReplacedWithoutTheMemberThrow) {
   expect_submodule_error("value", [&] { single->eval(); });
 }
 
+/// Replaces a submodule of the last block of `encoder` by a clone with the same mode.
+void replace_qkv(TransformerEncoder& encoder) {
+  const auto last = encoder->blocks[encoder->blocks->size() - 1];
+  auto& attention = last->as<TransformerBlock>()->attention;
+  attention->replace_module("qkv", attention->qkv->clone())->train(attention->is_training());
+}
+
+TEST_F(Submodules, ReplacedInEvalModeAreFoundByEvalGuard) {
+  TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(8, 2), 2));
+  encoder->eval();
+  replace_qkv(encoder);
+  expect_submodule_error("qkv", [&] { const EvalGuard eval(encoder); });
+}
+
+TEST_F(Submodules, FailedEvalChangesNoMode) {
+  TransformerEncoder encoder(TransformerEncoderOptions(TransformerBlockOptions(8, 2), 2));
+  replace_qkv(encoder);
+  expect_submodule_error("qkv", [&] { encoder->eval(); });
+  for (const auto& module : encoder->modules()) EXPECT_TRUE(module->is_training());
+}
+
+TEST_F(Submodules, CustomModulesCanUseTheCheck) {
+  struct Pair : Cloneable<Pair> {
+    Pair() { reset(); }
+    void reset() override {
+      use("first", &Pair::first, torch::nn::Linear(2, 2));
+      use("second", &Pair::second, torch::nn::Linear(nullptr));
+    }
+    torch::nn::Linear first{nullptr};
+    torch::nn::Linear second{nullptr};  // not used
+  };
+  const auto pair = std::dynamic_pointer_cast<Pair>(Pair().clone());
+  EXPECT_THAT(state_names(*pair), testing::UnorderedElementsAre("first.weight", "first.bias"));
+  pair->first = pair->replace_module("first", torch::nn::Linear(2, 2));
+  EXPECT_NO_THROW(pair->check_submodules());
+  pair->replace_module("first", torch::nn::Linear(2, 2));
+  expect_submodule_error("submodule first of", [&] { pair->check_submodules(); });
+}
+
 TEST_F(Submodules, ReplacedWithTheMemberAreCalled) {
   TransformerBlock block(8, 2);
   TransformerBlock other(8, 2);

@@ -78,7 +78,6 @@ class ATTEND_API LanguageModelImpl : public Cloneable<LanguageModelImpl> {
 
   /// Recreates the submodules with newly initialized weights.
   void reset() override;
-  void check_submodules() const override;
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 

@@ -83,7 +83,6 @@ class ATTEND_API Seq2SeqImpl : public Cloneable<Seq2SeqImpl> {
 
   /// Recreates the submodules with newly initialized weights.
   void reset() override;
-  void check_submodules() const override;
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 

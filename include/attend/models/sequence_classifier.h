@@ -59,7 +59,6 @@ class ATTEND_API SequenceClassifierImpl : public Cloneable<SequenceClassifierImp
 
   /// Recreates the submodules with newly initialized weights.
   void reset() override;
-  void check_submodules() const override;
   /// Prints the class and the main fields of the config.
   void pretty_print(std::ostream& stream) const override;
 

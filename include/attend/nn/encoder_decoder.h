@@ -51,7 +51,6 @@ class ATTEND_API EncoderDecoderImpl : public Cloneable<EncoderDecoderImpl> {
                         const AttentionArgs& target_args = {});
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   EncoderDecoderOptions options;        ///< options passed to the constructor

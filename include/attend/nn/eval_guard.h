@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/module_ref.h"
+#include "attend/nn/cloneable.h"
 
 #include <algorithm>
 #include <utility>
@@ -16,8 +17,10 @@ namespace attend {
 ///     const EvalGuard eval(model);
 class EvalGuard {
  public:
-  /// Sets `module` and its submodules to eval mode.
+  /// Sets `module` and its submodules to eval mode. Throws c10::ValueError if
+  /// `check_all_submodules` throws.
   explicit EvalGuard(ModuleRef module) {
+    check_all_submodules(*module);
     modes_.emplace_back(&*module, module->is_training());
     for (const auto& child : module->modules(/*include_self=*/false)) {
       modes_.emplace_back(child.get(), child->is_training());

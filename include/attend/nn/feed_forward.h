@@ -61,7 +61,6 @@ class ATTEND_API FeedForwardImpl : public Cloneable<FeedForwardImpl> {
   torch::Tensor forward(const torch::Tensor& x);
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   FeedForwardOptions options;           ///< options passed to the constructor

@@ -74,7 +74,6 @@ class ATTEND_API MixtureOfExpertsImpl : public Cloneable<MixtureOfExpertsImpl> {
   /// Sets the training mode; eval mode clears `aux_loss` and `router_sums`.
   void train(bool on = true) override;
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   MixtureOfExpertsOptions options;         ///< options passed to the constructor

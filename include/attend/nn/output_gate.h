@@ -39,7 +39,6 @@ class ATTEND_API OutputGateImpl : public Cloneable<OutputGateImpl>, public Atten
                                 const torch::Tensor& output) override;
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   AttentionDims dims;                     ///< dimensions of the attention

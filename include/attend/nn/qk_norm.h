@@ -28,7 +28,6 @@ class ATTEND_API QKNormImpl : public Cloneable<QKNormImpl>, public AttentionHook
   void after_projection(AttentionContext& context) override;
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   int64_t head_dim;            ///< width D of each head

@@ -43,7 +43,6 @@ class ATTEND_API RelativeBiasImpl : public Cloneable<RelativeBiasImpl>,
   torch::Tensor bias_of(const torch::Tensor& offsets, const AttentionContext& context) override;
   void add_bias(AttentionContext& context) override;
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   AttentionDims dims;                  ///< dimensions of the attention

@@ -54,7 +54,6 @@ class ATTEND_API SelfAttentionImpl : public Cloneable<SelfAttentionImpl> {
   AttentionOutput forward(const torch::Tensor& x, const AttentionArgs& args = {});
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   SelfAttentionOptions options;      ///< options passed to the constructor

@@ -79,7 +79,6 @@ class ATTEND_API TokenEmbeddingImpl : public Cloneable<TokenEmbeddingImpl> {
                         const torch::Tensor& token_types = {});
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   TokenEmbeddingOptions options;        ///< options passed to the constructor

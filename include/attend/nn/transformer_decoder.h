@@ -67,7 +67,6 @@ class ATTEND_API TransformerDecoderImpl : public Cloneable<TransformerDecoderImp
                         const ForwardState& state = {});
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   TransformerDecoderOptions options;      ///< options passed to the constructor

@@ -67,7 +67,6 @@ class ATTEND_API TransformerEncoderImpl : public Cloneable<TransformerEncoderImp
                         const ForwardState& state = {});
 
   void reset() override;
-  void check_submodules() const override;
   void pretty_print(std::ostream& stream) const override;
 
   TransformerEncoderOptions options;      ///< options passed to the constructor
