@@ -18,8 +18,10 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/ir.h>
 
+#include <algorithm>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
@@ -244,6 +246,54 @@ TEST(SharedTensors, EqualKeysReturnTheSameValue) {
   EXPECT_EQ(get({"x", a, {torch::Tensor()}}), 6);
   for (int i = 0; i < 20; ++i) get({"filler", a, {}, i});
   EXPECT_EQ(get({"x", a, {a}, 1.0}), 27);  // evicted by the other keys, so computed again
+}
+
+TEST(SharedTensors, NestedValuesAreLimited) {
+  SharedSlot<std::shared_ptr<int64_t>> shared;
+  const auto like = torch::ones({});
+  std::vector<std::weak_ptr<int64_t>> values;
+  const std::function<std::shared_ptr<int64_t>(int64_t)> get = [&](int64_t depth) {
+    return shared.get({"x", like, {}, depth}, [&] {
+      if (depth > 0) get(depth - 1);
+      auto value = std::make_shared<int64_t>(depth);
+      values.push_back(value);
+      return value;
+    });
+  };
+  get(100);
+  ASSERT_EQ(values.size(), 101U);
+  const auto released = std::count_if(values.begin(), values.end(),
+                                      [](const auto& value) { return value.expired(); });
+  EXPECT_GT(released, 50);
+}
+
+TEST(SharedTensors, ValuesAreReleasedAfterTheTensorsOfTheirKeys) {
+  SharedSlot<std::shared_ptr<int>> shared;
+  const auto compute = [] { return std::make_shared<int>(); };
+  const auto like = torch::ones({});
+  auto mask = torch::ones({2});
+  const std::weak_ptr<int> value = shared.get({"x", like, {mask}}, compute);
+  shared.get({"x", like, {}}, compute);
+  EXPECT_FALSE(value.expired());
+  mask.reset();
+  shared.get({"y", like, {}}, compute);
+  EXPECT_TRUE(value.expired());
+}
+
+TEST(SharedTensors, MasksOfFiveWindowsAreComputedOnce) {
+  const auto nodes = [](int64_t num_layers) {
+    const auto options = TransformerEncoderOptions(TransformerBlockOptions(8, 2), num_layers)
+                             .per_layer([](int64_t layer, TransformerBlockOptions& block) {
+                               block.attention().add(sliding_window(1 + layer % 5));
+                             });
+    TransformerEncoder stack(options);
+    for (auto& parameter : stack->parameters()) parameter.requires_grad_(false);
+    return traced_nodes({torch::randn({2, 9, 8})},
+                        [&](const auto& in) { return stack->forward(in[0], {.causal = true}); });
+  };
+  const auto five = nodes(5), ten = nodes(10);
+  EXPECT_EQ(shared_nodes(five), shared_nodes(ten));
+  EXPECT_GE(five.at("le"), 5);
 }
 
 /// Hook that creates a new mask with the same values in each layer.

@@ -4,9 +4,12 @@
 #include "attend/ops/prepared_mask.h"
 #include "attend/ops/rotary.h"
 
+#include <c10/core/UndefinedTensorImpl.h>
 #include <c10/util/SmallVector.h>
+#include <c10/util/intrusive_ptr.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <initializer_list>
 #include <string_view>
@@ -25,7 +28,8 @@ class ATTEND_API SharedKey {
   template <typename... Numbers>
   SharedKey(std::string_view name, const torch::Tensor& like,
             std::initializer_list<torch::Tensor> tensors, Numbers... numbers)
-      : name_(name), dtype_(like.scalar_type()), device_(like.device()), tensors_(tensors) {
+      : name_(name), dtype_(like.scalar_type()), device_(like.device()) {
+    for (const auto& tensor : tensors) tensors_.emplace_back(tensor.getIntrusivePtr());
     (add(static_cast<double>(numbers)), ...);
   }
 
@@ -35,11 +39,17 @@ class ATTEND_API SharedKey {
   /// Returns true if names, dtypes, devices, tensors (by identity) and numbers are equal.
   bool operator==(const SharedKey& other) const;
 
+  /// Returns true if a tensor no longer exists, so that no other key can be equal to this key.
+  bool expired() const;
+
  private:
+  // A weak reference does not keep the tensor alive, but its address stays unique.
+  using WeakTensor = c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl>;
+
   std::string_view name_;
   torch::ScalarType dtype_;
   torch::Device device_;
-  c10::SmallVector<torch::Tensor, 6> tensors_;  // kept alive, so that addresses stay unique
+  c10::SmallVector<WeakTensor, 6> tensors_;
   c10::SmallVector<double, 40> numbers_;
 };
 
@@ -60,17 +70,18 @@ class SharedSlot {
     for (const auto& [each, value] : entries_) {
       if (each == key) return value;
     }
-    if (entries_.size() == kMaxEntries) entries_.erase(entries_.begin());
-    Value value = compute();
+    std::erase_if(entries_, [](const auto& entry) { return entry.first.expired(); });
+    Value value = compute();  // may call get, too
+    if (entries_.size() >= kMaxEntries) entries_.erase(entries_.begin());
     entries_.emplace_back(key, value);
     return value;
   }
 
  private:
-  /// A further entry replaces the oldest entry, which limits the memory if layers have no inputs in
-  /// common. The layers of a decoder need three masks: with and without a sliding window, and in
+  /// A further entry replaces the oldest entry, which limits the memory if all layers have other
+  /// options. A decoder needs a mask for each size of its sliding windows, and one for
   /// cross-attention.
-  static constexpr std::size_t kMaxEntries = 3;
+  static constexpr std::size_t kMaxEntries = 16;
 
   std::vector<std::pair<SharedKey, Value>> entries_;
 };
