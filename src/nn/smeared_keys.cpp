@@ -1,5 +1,6 @@
 #include "attend/nn/smeared_keys.h"
 
+#include "attend/nn/kv_cache.h"
 #include "nn/checks.h"
 
 namespace attend {
@@ -31,20 +32,7 @@ PreviousKeys previous_by_position(const AttentionContext& context) {
   const auto [sorted, order] = positions.sort(-1);
   const auto found = torch::searchsorted(sorted, wanted).clamp_max(positions.size(-1) - 1);
   const auto exist = sorted.gather(-1, found) == wanted;
-  return {order.gather(-1, found), exist, (positions > 0).logical_and(~exist)};
-}
-
-/// Returns whether a query may attend to a key whose previous key has been overwritten: bool (), on
-/// the CPU.
-torch::Tensor attends_to_overwritten(const AttentionContext& context,
-                                     const torch::Tensor& overwritten) {
-  const auto& args = context.args;
-  const auto positions = query_positions(context);  // (B, T) or (T)
-  if (positions.size(-1) == 0) return torch::zeros({}, torch::kBool);
-  const auto window_begin =
-      positions.amin(-1, /*keepdim=*/true) - args.sliding_window + 1;  // (B, 1) or (1)
-  const auto in_window = args.key_positions >= window_begin;           // (B, S) or (S)
-  return overwritten.logical_and(in_window).any().cpu();
+  return {order.gather(-1, found), exist};
 }
 
 PreviousKeys shared_previous_keys(const AttentionContext& context) {
@@ -70,7 +58,7 @@ void SmearedKeysImpl::reset() {
 }
 
 void SmearedKeysImpl::before_attention(AttentionContext& context) {
-  const auto [index, exist, _] = shared_previous_keys(context);
+  const auto [index, exist] = shared_previous_keys(context);
   const auto previous =
       index.dim() == 1
           ? context.key.index_select(-2, index)
@@ -85,19 +73,13 @@ void SmearedKeysImpl::before_attention(AttentionContext& context) {
 torch::Tensor SmearedKeysImpl::after_attention(const AttentionContext& context,
                                                const torch::Tensor& output) {
   // The window is checked here and not in before_attention, because another hook may set it there.
-  if (context.state.cache == nullptr || !context.args.key_positions.defined()) return output;
-  const auto& overwritten = shared_previous_keys(context).overwritten;
+  if (context.state.cache == nullptr) return output;
   const auto window = context.args.sliding_window;
-  const SharedKey key("attends_to_overwritten", context.key, {overwritten}, window);
-  const auto attends =
-      context.state.share(key, [&] { return attends_to_overwritten(context, overwritten); });
-  TORCH_CHECK_VALUE(
-      !attends.item<bool>(),
-      "smeared_keys needs the previous key of each key in the sliding_window of the attention (",
-      window,
-      "), but the KvCache has overwritten a previous key: set the KvCache's sliding_window to at "
-      "least ",
-      window + 1);
+  const auto cached = context.state.cache->sliding_window();
+  TORCH_CHECK_VALUE(cached == 0 || cached > window, "the KvCache's sliding_window (", cached,
+                    ") must be at least ", window + 1,
+                    ": smeared_keys needs the key before the sliding_window of the attention (",
+                    window, ")");
   return output;
 }
 

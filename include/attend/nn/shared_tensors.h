@@ -90,8 +90,6 @@ class SharedSlot {
 struct PreviousKeys {
   torch::Tensor index;  ///< (S) or (B, S): index of the previous key; arbitrary if there is none
   torch::Tensor exist;  ///< bool (B, S) or (S): false = no previous key; undefined = all true
-  /// bool (B, S) or (S): true = the cache has overwritten the previous key; undefined = all false.
-  torch::Tensor overwritten = {};
 };
 
 /// Tensors that the layers of a stack share within one forward pass: the first layer that needs

@@ -15,8 +15,7 @@ namespace attend {
 /// interpolated with the key before the window.
 ///
 /// The `sliding_window` of a `KvCache`, if set, must therefore be at least W + 1, where W is the
-/// sliding window of the attention. Throws c10::ValueError if the cache has overwritten the key
-/// that precedes a key in the window.
+/// sliding window of the attention. Otherwise, throws c10::ValueError.
 ///
 /// State dict: `logits` (G), whose sigmoid is the weight of the previous key, initially 1/2.
 ///
