@@ -37,33 +37,54 @@ void KvCache::clear() {
 void KvCache::extend(int64_t tokens, const torch::Tensor& key_mask) {
   check_not_negative("tokens", tokens);
   check_appended();
-  const auto counts = count_tokens(tokens, key_mask);
+  check_key_mask(tokens, key_mask);
+  const auto mask = key_mask.defined() ? key_mask.cpu().contiguous() : key_mask;  // (B, T)
+  const auto counts = count_tokens(tokens, mask);
   sequences_.check_room(counts);
+  // The cache is changed at the end, so that it is unchanged if memory ends.
+  auto sequences = sequences_;
+  sequences.extend(counts);
+  auto step = make_step(tokens, mask, counts, sequences);
+  sequences_ = std::move(sequences);
+  step_ = std::move(step);
+}
+
+/// Returns the step after `extend`. `key_mask` is undefined or on the CPU. `extended` are the
+/// sequences with the new tokens.
+KvCache::Step KvCache::make_step(int64_t tokens, const torch::Tensor& key_mask,
+                                 const std::vector<int64_t>& counts,
+                                 const Sequences& extended) const {
   const bool padded =
       std::any_of(counts.begin(), counts.end(), [&](int64_t count) { return count < tokens; });
-  Step step{.tokens = tokens, .appended = std::vector<bool>(keys_.size(), false)};
-  if (padded) {
-    const auto is_token = key_mask.to(options_.device());
-    const auto positions = column(lengths()) + is_token.cumsum(1) - 1;  // (B, T)
-    const auto slots = torch::where(is_token, positions.remainder(max_seq_len()), max_seq_len());
-    step.positions = without_single_batch(positions.clamp_min(0));
-    step.slots = without_single_batch(slots);
-  } else if (sequences_.have_equal_lengths()) {
-    const auto begin = lengths().empty() ? 0 : lengths().front();
+  Step step{.tokens = tokens,
+            .aligned = !lengths().empty() && !padded && extended.have_equal_lengths() &&
+                       !extended.any_overwritten(),
+            .appended = std::vector<bool>(keys_.size(), false)};
+  if (step.aligned) {
+    const auto begin = lengths().front();
     step.positions = torch::arange(begin, begin + tokens, integers());  // (T)
-  } else {
-    step.positions = column(lengths()) + torch::arange(tokens, integers());  // (B, T)
+    return step;
   }
-
-  sequences_.extend(counts);
-  step.aligned = !lengths().empty() && !padded && sequences_.have_equal_lengths() &&
-                 !sequences_.any_overwritten();
-  if (!step.aligned) {
-    if (!padded) step.slots = step.positions.remainder(max_seq_len());
-    step.key_positions = without_single_batch(positions_in_slots());
-    step.key_mask = step.key_positions >= 0;
+  // Computed in integers: operators on tensors would take longer, and on a GPU much longer.
+  const bool one_row = !padded && sequences_.have_equal_lengths();
+  const auto num_rows = one_row ? 1 : lengths().size();
+  const auto* is_token = padded ? key_mask.const_data_ptr<bool>() : nullptr;
+  std::vector<int64_t> positions;
+  std::vector<int64_t> slots;
+  for (std::size_t row = 0; row < num_rows; ++row) {
+    auto next = lengths().empty() ? 0 : lengths()[row];
+    for (int64_t t = 0; t < tokens; ++t) {
+      const bool is_padding = is_token != nullptr && !*is_token++;
+      positions.push_back(is_padding ? std::max<int64_t>(next - 1, 0) : next);
+      slots.push_back(is_padding ? max_seq_len() : next % max_seq_len());
+      if (!is_padding) ++next;
+    }
   }
-  step_ = std::move(step);
+  step.positions = matrix(positions, num_rows);
+  step.slots = matrix(slots, num_rows);
+  step.key_positions = matrix(extended.positions_in_slots(), lengths().size());
+  step.key_mask = step.key_positions >= 0;
+  return step;
 }
 
 KvCache::Step KvCache::empty_step() const {
@@ -75,22 +96,17 @@ torch::TensorOptions KvCache::integers() const {
   return torch::TensorOptions(torch::kLong).device(options_.device());
 }
 
-/// Returns `numbers`, one per sequence, as a tensor (B, 1).
-torch::Tensor KvCache::column(const std::vector<int64_t>& numbers) const {
-  return torch::tensor(numbers, torch::kLong).to(options_.device()).unsqueeze(1);
+/// Returns `numbers` as a tensor (num_rows, N), or (N) if `num_rows` is 1. The latter broadcasts to
+/// inputs with and without a batch.
+torch::Tensor KvCache::matrix(const std::vector<int64_t>& numbers, std::size_t num_rows) const {
+  const auto rows = static_cast<int64_t>(num_rows);
+  auto result = torch::tensor(numbers, torch::kLong);
+  if (rows != 1) result = result.view({rows, rows == 0 ? 0 : result.numel() / rows});
+  return result.to(options_.device());
 }
 
-/// Returns the position of the token in each of the S used slots: (B, S), -1 = no token.
-torch::Tensor KvCache::positions_in_slots() const {
-  const auto last = column(lengths()) - 1;                                // (B, 1)
-  const auto slots = torch::arange(sequences_.used_slots(), integers());  // (S)
-  const auto positions = last - (last - slots).remainder(max_seq_len());  // (B, S)
-  return positions.masked_fill(positions < column(sequences_.overwritten), -1);
-}
-
-/// Returns the number of new tokens of each sequence, without padding.
-std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& key_mask) const {
-  if (!key_mask.defined()) return std::vector<int64_t>(lengths().size(), tokens);
+void KvCache::check_key_mask(int64_t tokens, const torch::Tensor& key_mask) const {
+  if (!key_mask.defined()) return;
   TORCH_CHECK_TYPE(key_mask.scalar_type() == torch::kBool,
                    "key_mask must be bool (true = token, false = padding), found ",
                    key_mask.scalar_type());
@@ -98,8 +114,19 @@ std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& 
   TORCH_CHECK_VALUE(key_mask.sizes() == expected,
                     "key_mask must have shape (batch_size, tokens) = ", c10::IntArrayRef(expected),
                     ", found ", key_mask.sizes());
-  const auto counts = key_mask.sum(1).cpu();  // (B)
-  return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
+}
+
+/// Returns the number of new tokens of each sequence, without padding. `key_mask` is undefined or
+/// on the CPU.
+std::vector<int64_t> KvCache::count_tokens(int64_t tokens, const torch::Tensor& key_mask) const {
+  std::vector<int64_t> counts(lengths().size(), tokens);
+  if (!key_mask.defined()) return counts;
+  const auto* row = key_mask.const_data_ptr<bool>();
+  for (auto& count : counts) {
+    count = std::count(row, row + tokens, true);
+    row += tokens;
+  }
+  return counts;
 }
 
 void KvCache::check_appended() const {
@@ -117,7 +144,6 @@ torch::Tensor KvCache::positions() const {
 
 void KvCache::truncate(const std::vector<int64_t>& lengths) {
   sequences_.check_truncate(lengths);
-  const auto removed = positions_in_slots() >= column(lengths);  // (B, S)
   // Keys and values of removed tokens are set to 0. Otherwise, they might contain NaN, and the
   // product of NaN and an attention weight of 0 is NaN. Only slots that may contain removed tokens
   // are visited.
@@ -125,9 +151,14 @@ void KvCache::truncate(const std::vector<int64_t>& lengths) {
   const auto kept = lengths.empty() || sequences_.any_overwritten()
                         ? 0
                         : std::min(used, *std::min_element(lengths.begin(), lengths.end()));
-  const auto slots = removed.slice(1, kept).unsqueeze(1).unsqueeze(-1);  // (B, 1, n, 1)
+  const auto rows = static_cast<int64_t>(lengths.size());
+  const auto positions = torch::tensor(sequences_.positions_in_slots(), torch::kLong)
+                             .view({rows, 1, used, 1})
+                             .slice(2, kept);                                    // (B, 1, n, 1)
+  const auto ends = torch::tensor(lengths, torch::kLong).view({rows, 1, 1, 1});  // (B, 1, 1, 1)
+  const auto removed = (positions >= ends).to(options_.device());                // (B, 1, n, 1)
   for (auto* tensors : {&keys_, &values_}) {
-    for (auto& tensor : *tensors) tensor.slice(2, kept, used).masked_fill_(slots, 0.0);
+    for (auto& tensor : *tensors) tensor.slice(2, kept, used).masked_fill_(removed, 0.0);
   }
   sequences_.lengths = lengths;
   step_ = empty_step();
@@ -221,20 +252,14 @@ torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) 
   }
   const bool batched = added.dim() == 4;
   const auto source = batched ? added : added.unsqueeze(0);
-  const auto used = cached.narrow(2, 0, sequences_.used_slots());  // (B, G, S, D)
+  const auto used = cached.slice(2, 0, sequences_.used_slots());  // (B, G, S, D)
   if (step_.aligned) {
-    used.narrow(2, used.size(2) - step_.tokens, step_.tokens).copy_(source);
+    used.slice(2, used.size(2) - step_.tokens).copy_(source);
   } else {
     const auto slots = step_.slots.unsqueeze(-1).expand({cached.size(0), step_.tokens, 1});
     cached.scatter_(2, slots.unsqueeze(1).expand_as(source), source);
   }
   return batched ? used : used.squeeze(0);
-}
-
-/// If there is one sequence, returns `x` (1, N) as (N), which broadcasts to inputs with and without
-/// a batch. Otherwise returns `x`.
-torch::Tensor KvCache::without_single_batch(const torch::Tensor& x) const {
-  return batch_size() == 1 ? x.squeeze(0) : x;
 }
 
 }  // namespace attend

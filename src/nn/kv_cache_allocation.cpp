@@ -74,8 +74,9 @@ void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
   // The size is checked before the allocation. On a system that overcommits memory, an allocation
   // that is too large succeeds, and the system kills the process later.
   TORCH_CHECK_WITH(OutOfMemoryError, !options.device().is_cpu() || bytes <= machine_memory(),
-                   allocation_text(options, bytes), "; the memory limit is ",
-                   gibibytes(machine_memory()), ": reduce e.g. max_seq_len or batch_size");
+                   allocation_text(options, bytes), "; this machine has ",
+                   gibibytes(machine_memory()),
+                   " of memory: reduce e.g. max_seq_len or batch_size");
   const std::vector<int64_t> shape{options.batch_size(), options.num_kv_heads(),
                                    options.max_seq_len() + 1, options.head_dim()};
   const auto tensor_options = torch::TensorOptions(options.dtype()).device(options.device());

@@ -43,6 +43,20 @@ void KvCache::Sequences::extend(const std::vector<int64_t>& added) {
   }
 }
 
+std::vector<int64_t> KvCache::Sequences::positions_in_slots() const {
+  std::vector<int64_t> positions;
+  for (std::size_t b = 0; b < lengths.size(); ++b) {
+    for (int64_t slot = 0; slot < used_slots(); ++slot) {
+      // The last position up to lengths[b] - 1 whose token is written to this slot. Negative if
+      // there is none.
+      const auto rounds = (lengths[b] - 1 - slot + max_seq_len) / max_seq_len - 1;
+      const auto position = slot + rounds * max_seq_len;
+      positions.push_back(position >= overwritten[b] ? position : -1);
+    }
+  }
+  return positions;
+}
+
 void KvCache::Sequences::check_truncate(const std::vector<int64_t>& shorter) const {
   TORCH_CHECK_VALUE(shorter.size() == lengths.size(), "truncate expects ", lengths.size(),
                     " lengths, one per sequence, found ", shorter.size());

@@ -4,6 +4,10 @@
 #include "support/close.h"
 #include "support/throws.h"
 
+#include <c10/core/CPUAllocator.h>
+
+#include <new>
+
 namespace attend {
 namespace {
 
@@ -120,6 +124,48 @@ TEST_F(KvCacheErrors, FailedCallsLeaveTheCacheUnchanged) {
   EXPECT_NO_THROW(feed(2));
 }
 
+/// While it exists, only `left` tensors can be allocated on the CPU.
+class LimitedAllocator : public c10::Allocator {
+ public:
+  explicit LimitedAllocator(int64_t left) : left_(left) { c10::SetCPUAllocator(this, kPriority); }
+  ~LimitedAllocator() override { c10::SetCPUAllocator(original_, kPriority); }
+
+  c10::DataPtr allocate(std::size_t size) override {
+    if (size > 0 && left_-- == 0) throw std::bad_alloc();
+    return original_->allocate(size);
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return original_->raw_deleter(); }
+  void copy_data(void* to, const void* from, std::size_t size) const override {
+    default_copy_data(to, from, size);
+  }
+
+ private:
+  static constexpr uint8_t kPriority = 100;
+  c10::Allocator* original_ = c10::GetCPUAllocator();
+  int64_t left_;
+};
+
+TEST_F(KvCacheErrors, ExtendWithoutMemoryLeavesTheCacheUnchanged) {
+  feed(2);
+  const auto key_mask = torch::tensor({{false, true}, {true, true}});
+  bool extended = false;
+  int64_t failures = 0;
+  while (!extended) {
+    try {
+      const LimitedAllocator limited(failures);
+      cache.extend(2, key_mask);
+      extended = true;
+    } catch (const std::bad_alloc&) {
+      ++failures;
+      EXPECT_THAT(cache.lengths(), testing::ElementsAre(2, 2));
+      EXPECT_TRUE(cache.is_aligned());
+    }
+  }
+  EXPECT_GT(failures, 2);
+  EXPECT_THAT(cache.lengths(), testing::ElementsAre(3, 4));
+  EXPECT_TRUE(cache.key_positions().equal(torch::tensor({{0, 1, 2, -1}, {0, 1, 2, 3}})));
+}
+
 TEST_F(KvCacheErrors, TokensNotMatchingExtendThrow) {
   EXPECT_THAT(
       attention_call({2, 3, 8}),
@@ -189,7 +235,7 @@ TEST_F(KvCacheErrors, MoreMemoryThanAvailableThrows) {
       [] { KvCache too_large(options().max_seq_len(1'000'000'000'000)); },
       throws<c10::OutOfMemoryError>("the KvCache needs 59604.6 GiB for the keys and values with "
                                     "num_layers (1), batch_size (2), num_kv_heads (2), max_seq_len "
-                                    "(1000000000000), head_dim (2) in Float; the memory limit is"));
+                                    "(1000000000000), head_dim (2) in Float; this machine has"));
   EXPECT_THAT([] { KvCache too_large(options().num_layers(INT64_MAX).head_dim(INT64_MAX)); },
               throws<c10::OutOfMemoryError>("num_layers (9223372036854775807)"));
 }

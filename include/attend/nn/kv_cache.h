@@ -6,6 +6,7 @@
 #include <c10/util/FunctionRef.h>
 #include <torch/types.h>
 
+#include <cstddef>
 #include <utility>
 #include <vector>
 
@@ -62,7 +63,8 @@ struct KvCacheOptions {
 class ATTEND_API KvCache {
  public:
   /// Throws c10::ValueError if an option is missing or out of range, or if `sliding_window` exceeds
-  /// `max_seq_len`, and c10::OutOfMemoryError if the keys and values do not fit into memory.
+  /// `max_seq_len`, and c10::OutOfMemoryError if the keys and values are larger than the memory of
+  /// the machine or of the GPU. A lower limit, such as that of a container, is not read.
   explicit KvCache(const KvCacheOptions& options);
   KvCache(const KvCache&) = delete;
   KvCache& operator=(const KvCache&) = delete;
@@ -76,9 +78,9 @@ class ATTEND_API KvCache {
   /// false = padding; undefined = no padding. Padding may be on the left or on the right of the
   /// tokens. The model's output for padding is unspecified.
   ///
-  /// Throws c10::ValueError or c10::TypeError, and leaves the cache unchanged, if `key_mask` is not
-  /// bool (B, tokens), if `max_seq_len` is too small, or if a layer has not appended the tokens of
-  /// the previous `extend`.
+  /// Throws c10::ValueError or c10::TypeError if `key_mask` is not bool (B, tokens), if
+  /// `max_seq_len` is too small, or if a layer has not appended the tokens of the previous
+  /// `extend`. If it throws, the cache is unchanged, also if memory ends.
   void extend(int64_t tokens, const torch::Tensor& key_mask = {});
 
   /// Returns the positions of the tokens of the last `extend`, counted from the start of each
@@ -176,6 +178,8 @@ class ATTEND_API KvCache {
     bool have_equal_lengths() const;
     bool any_overwritten() const;
     int64_t used_slots() const;
+    /// Returns the position of the token in each of the S used slots: (B, S), -1 = no token.
+    std::vector<int64_t> positions_in_slots() const;
     /// Throws c10::ValueError if a sequence has no room for `added` more tokens.
     void check_room(const std::vector<int64_t>& added) const;
     void extend(const std::vector<int64_t>& added);
@@ -206,14 +210,15 @@ class ATTEND_API KvCache {
 
   Step empty_step() const;
   torch::TensorOptions integers() const;
-  torch::Tensor column(const std::vector<int64_t>& numbers) const;
-  torch::Tensor positions_in_slots() const;
+  torch::Tensor matrix(const std::vector<int64_t>& numbers, std::size_t num_rows) const;
+  Step make_step(int64_t tokens, const torch::Tensor& key_mask, const std::vector<int64_t>& counts,
+                 const Sequences& extended) const;
+  void check_key_mask(int64_t tokens, const torch::Tensor& key_mask) const;
   std::vector<int64_t> count_tokens(int64_t tokens, const torch::Tensor& key_mask) const;
   void check_appended() const;
   void check_layer(int64_t layer) const;
   void check_match(const torch::Tensor& cached, const torch::Tensor& added) const;
   torch::Tensor write(torch::Tensor& cached, const torch::Tensor& added) const;
-  torch::Tensor without_single_batch(const torch::Tensor& x) const;
 
   KvCacheOptions options_;  // passed to the constructor
   // Per layer: (B, G, max_seq_len + 1, D). Padding is written to the last slot, which is never
