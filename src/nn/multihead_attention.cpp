@@ -46,8 +46,9 @@ class SharedMasks : public MaskSource {
   }
 
   PreparedMask mask(const AttentionCall& call) override {
+    const auto& [query, key, value, args, _, self_attention] = call;
     for (auto* bias : context_.offset_biases) bias->add_bias(context_);
-    const auto& [query, key, value, args, options, self_attention] = call;
+    const auto& options = context_.options;  // the options of the call, with these biases
     const SharedKey inputs("mask", query,
                            {args.mask, args.key_mask, args.segments, args.key_segments,
                             args.positions, args.key_positions},
@@ -55,10 +56,10 @@ class SharedMasks : public MaskSource {
                            args.sliding_window, context_.cross, computes_weights(args, options),
                            options.bias.defined(), options.scale.value_or(1.0) > 0.0);
     const auto mask = context_.state.share(&SharedTensors::masks, inputs, [&] {
-      return prepare_mask(call.query, call.key, call.args, call.options, call.self_attention);
+      return prepare_mask(call.query, call.key, call.args, context_.options, call.self_attention);
     });
     if (!options.bias.defined()) return mask;
-    const auto with_bias = [&] { return add_bias(mask, call.options.bias, call.query); };
+    const auto with_bias = [&] { return add_bias(mask, context_.options.bias, call.query); };
     if (!options.bias.is_same(context_.shared_bias)) return with_bias();
     return context_.state.share(
         &SharedTensors::biased_masks,
@@ -233,7 +234,8 @@ AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {
     undo_autocast(context, dtype);
   });
   SharedMasks masks(context);
-  auto result = attend({context.query, context.key, context.value, context.args, context.options,
+  const auto score_options = context.options;  // a copy, because `masks` adds biases to the context
+  auto result = attend({context.query, context.key, context.value, context.args, score_options,
                         /*self_attention=*/!context.cross},
                        masks);
   for_each_hook(
