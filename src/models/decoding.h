@@ -33,11 +33,15 @@ torch::Tensor decode_step(const char* name, const torch::Tensor& tokens, KvCache
   }
 }
 
-/// Returns `logits` (V). Throws c10::Error if a logit is NaN or the largest logit is infinite.
-inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
-  const auto highest = logits.max().item<double>();
+/// Throws c10::Error if the largest logit is infinite or NaN.
+inline void check_highest_logit(double highest) {
   TORCH_CHECK(!std::isnan(highest), "the logits contain NaN; training may have diverged");
   TORCH_CHECK(std::isfinite(highest), "the largest logit must be finite, found ", highest);
+}
+
+/// Returns `logits` (V). Throws c10::Error if a logit is NaN or the largest logit is infinite.
+inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
+  check_highest_logit(logits.max().item<double>());
   return logits;
 }
 

@@ -28,6 +28,20 @@ torch::Tensor keep(const torch::Tensor& logits, const torch::Tensor& tokens) {
       .index_copy(0, tokens, logits.index_select(0, tokens));
 }
 
+/// Returns the first token with the highest logit. `logits` (V): float64, on the CPU. Throws
+/// c10::Error if a logit is NaN or the highest logit is infinite.
+int64_t greedy_token(const torch::Tensor& logits) {
+  // A loop, because two operators and their results take longer for a small vocabulary.
+  const auto values = logits.contiguous();
+  const auto* value = values.const_data_ptr<double>();
+  int64_t best = 0;
+  for (int64_t i = 1; i < values.numel() && !std::isnan(value[best]); ++i) {
+    if (!(value[i] <= value[best])) best = i;  // larger, or NaN
+  }
+  check_highest_logit(value[best]);
+  return best;
+}
+
 }  // namespace
 
 void check_sampling(const SamplingOptions& options) {
@@ -81,9 +95,8 @@ int64_t sample(const torch::Tensor& logits, const SamplingOptions& options,
   // keep_top_p could exceed small probabilities.
   auto filtered = penalize_repetition(logits.to(torch::kCPU, torch::kDouble), previous,
                                       options.repetition_penalty);
-  checked_logits(filtered);
-  if (options.temperature == 0.0) return filtered.argmax().item<int64_t>();
-  filtered = with_temperature(filtered, options.temperature);
+  if (options.temperature == 0.0) return greedy_token(filtered);
+  filtered = with_temperature(checked_logits(filtered), options.temperature);
   filtered = keep_top_k(filtered, options.top_k);
   filtered = keep_top_p(filtered, options.top_p);
   filtered = keep_min_p(filtered, options.min_p);

@@ -11,6 +11,7 @@
 #include "ops/prepared_mask.h"
 
 #include <array>
+#include <numeric>
 #include <optional>
 #include <tuple>
 
@@ -188,29 +189,27 @@ AttentionOutput MultiheadAttentionImpl::cross(const torch::Tensor& query_input,
 
 std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& x,
                                                            std::size_t first, std::size_t count) {
-  std::vector<torch::Tensor> projected;
-  if (qkv) {
-    const int64_t inner = dims_.num_heads * dims_.head_dim;
-    const int64_t kv_inner = dims_.num_kv_heads * dims_.head_dim;
-    const std::array<int64_t, 4> begin{0, inner, inner + kv_inner, inner + 2 * kv_inner};
-    const auto rows = [&](const torch::Tensor& parameter) {
-      if (count == 3 || !parameter.defined()) return parameter;
-      return parameter.slice(0, begin[first], begin[first + count]);
-    };
-    std::vector<int64_t> widths;
-    for (auto i = first; i < first + count; ++i) widths.push_back(begin[i + 1] - begin[i]);
-    projected = apply_linear(x, rows(qkv->weight), rows(qkv->bias))
-                    .split_with_sizes(widths, -1);  // each (..., T, heads * D)
-  } else {
+  const auto split_heads = [&](const torch::Tensor& y) {
+    return y.unflatten(-1, {-1, dims_.head_dim}).transpose(-3, -2);  // (..., heads, T, D)
+  };
+  if (!qkv) {
     const std::array<torch::nn::Linear, 3> projections{query, key, value};
+    std::vector<torch::Tensor> projected;
     for (auto i = first; i < first + count; ++i) {
-      projected.push_back(apply_linear(x, projections[i]));
+      projected.push_back(split_heads(apply_linear(x, projections[i])));
     }
+    return projected;
   }
-  for (auto& heads : projected) {
-    heads = heads.unflatten(-1, {-1, dims_.head_dim}).transpose(-3, -2);  // (..., heads, T, D)
-  }
-  return projected;
+  const std::array<int64_t, 3> heads{dims_.num_heads, dims_.num_kv_heads, dims_.num_kv_heads};
+  const auto begin = std::accumulate(heads.begin(), heads.begin() + first, int64_t{0});
+  const at::IntArrayRef counts(heads.data() + first, count);
+  const auto end = std::accumulate(counts.begin(), counts.end(), begin);
+  const auto rows = [&](const torch::Tensor& parameter) {
+    if (count == 3 || !parameter.defined()) return parameter;
+    return parameter.slice(0, begin * dims_.head_dim, end * dims_.head_dim);
+  };
+  return split_heads(apply_linear(x, rows(qkv->weight), rows(qkv->bias)))
+      .split_with_sizes(counts, -3);
 }
 
 AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {

@@ -7,6 +7,7 @@
 
 #include <torch/csrc/jit/frontend/tracer.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace attend {
@@ -28,11 +29,13 @@ torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& option
 /// only tensors on the CPU, because reading the values would synchronize other devices.
 void check_range(const char* name, const torch::Tensor& numbers, int64_t size) {
   if (!numbers.is_cpu() || numbers.numel() == 0 || torch::jit::tracer::isTracing()) return;
-  const auto [min, max] = numbers.aminmax();
-  for (const auto number : {min.item<int64_t>(), max.item<int64_t>()}) {
-    TORCH_CHECK_VALUE(number >= 0 && number < size, name, " (", number, ") must be in [0, ", size,
-                      ")");
-  }
+  const auto integers = numbers.to(torch::kLong).contiguous();
+  const auto* begin = integers.const_data_ptr<int64_t>();
+  const auto* end = begin + integers.numel();
+  // A loop, because calls of operators take longer for the few tokens of a decoding step.
+  const auto* wrong =
+      std::find_if(begin, end, [&](int64_t number) { return number < 0 || number >= size; });
+  TORCH_CHECK_VALUE(wrong == end, name, " (", *wrong, ") must be in [0, ", size, ")");
 }
 
 void check_positions(const torch::Tensor& positions, const torch::Tensor& tokens,
