@@ -1,37 +1,23 @@
 #include "attend/distributed/init.h"
 
-#include "attend/input_error.h"
 #include "distributed/greeting.h"
 #include "distributed/last_words.h"
 #include "distributed/launch.h"
-#include "distributed/nccl.h"
+#include "distributed/process_group.h"
+#include "distributed/store.h"
 
-#include <ATen/Context.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
-// ProcessGroupGloo.hpp includes headers of Gloo, which LibTorch does not have; they are Debian's.
-// Only pointers to Gloo's types are used here, and LibTorch makes the objects, so that the versions
-// of the headers and of the library may differ.
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <torch/cuda.h>
 #include <torch/version.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <sstream>
 #include <stdexcept>
 #include <string_view>
 
 namespace attend::distributed {
 namespace {
 
-using c10d::ProcessGroup;
-using c10d::ProcessGroupGloo;
 using Tensors = std::vector<torch::Tensor>;
 
 class IgnoredWarnings : public c10::WarningHandler {
@@ -39,7 +25,7 @@ class IgnoredWarnings : public c10::WarningHandler {
   void process(const c10::Warning&) override {}
 };
 
-using Group = c10::intrusive_ptr<ProcessGroup>;
+using Group = c10::intrusive_ptr<c10d::ProcessGroup>;
 
 /// Sums gradients. Without this hook, c10d::Reducer would also divide by the number of processes.
 class SumHook : public c10d::CppCommHookInterface<Group> {
@@ -89,15 +75,6 @@ std::unique_ptr<c10d::Reducer> make_reducer(const Tensors& parameters, const Gro
   return reducer;
 }
 
-/// Returns the description of an error, without a place in the source code of c10d or Gloo.
-std::string error_text(const std::exception& error) {
-  const auto* with_trace = dynamic_cast<const c10::Error*>(&error);
-  std::string text = with_trace == nullptr ? error.what() : with_trace->what_without_backtrace();
-  const auto begin = text.find("[/");
-  const auto end = text.find("] ", begin);
-  return end == std::string::npos ? text : text.erase(begin, end + 2 - begin);
-}
-
 /// True for an error of the connections.
 bool is_of_gloo(const std::exception& error) {
   const std::string_view text = error.what();
@@ -107,48 +84,9 @@ bool is_of_gloo(const std::exception& error) {
          text.find("pair closure") != std::string_view::npos;
 }
 
-/// Time within which a process that has ended is noticed by the others.
-constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5);
-
-/// Returns the error of a process that tried to reach the others through `path`.
-std::runtime_error not_connected(const Launch& launch, const std::string& path,
-                                 const std::exception& error) {
-  return std::runtime_error(
-      fmt::format("rank {} of {} cannot be connected to the others through {}: {}", launch.rank,
-                  launch.world_size, path, error_text(error)));
-}
-
-/// Calls `connect`. If it fails, throws `not_connected`.
-template <typename Connect>
-auto connected(const Launch& launch, const std::string& path, const Connect& connect) {
-  try {
-    return connect();
-  } catch (const std::exception& error) {
-    throw not_connected(launch, path, error);
-  }
-}
-
-/// Describes the address of the store.
-std::string path_of_store(const Launch& launch) {
-  return fmt::format("{}:{} (MASTER_ADDR, MASTER_PORT)", launch.address, launch.port);
-}
-
-c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, const Options& options) {
-  c10d::TCPStoreOptions store_options;
-  store_options.port = static_cast<uint16_t>(launch.port);
-  store_options.isServer = launch.rank == 0 && !launch.has_store;
-  store_options.numWorkers = static_cast<int>(launch.world_size);
-  store_options.waitWorkers = false;
-  store_options.timeout = options.timeout;
-  store_options.multiTenant = true;  // `init` may be called again while the server exists
-  return connected(launch, path_of_store(launch), [&]() -> c10::intrusive_ptr<c10d::Store> {
-    return c10::make_intrusive<c10d::TCPStore>(launch.address, store_options);
-  });
-}
-
 /// Calls `greet`.
 c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options& options) {
-  const auto store = make_store(launch, options);
+  const auto store = make_store(launch, options.timeout);
   try {
     return greet(store, launch,
                  {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
@@ -162,71 +100,8 @@ c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options
   }
 }
 
-int64_t num_gpus() {
-  return static_cast<int64_t>(torch::cuda::device_count());
-}
-
-/// Returns the backend of tensors on GPUs.
-Backend gpu_backend(const Launch& launch, Backend backend) {
-  const bool each_has_gpu = num_gpus() >= launch.local_world_size;
-  if (backend == Backend::automatic)
-    return has_nccl() && each_has_gpu ? Backend::nccl : Backend::gloo;
-  if (backend == Backend::gloo || (has_nccl() && each_has_gpu)) return backend;
-  throw InputError(
-      fmt::format("backend nccl: {}, expected gloo",
-                  !at::hasCUDA() ? "LibTorch has no CUDA"
-                  : !has_nccl()  ? "attend was built without the headers of NCCL"
-                                 : fmt::format("this machine has {} processes, number of GPUs: {}",
-                                               launch.local_world_size, num_gpus())));
-}
-
-/// Makes the device "cuda" without a number another one for each process of this machine.
-void choose_gpu(const Launch& launch) {
-  if (num_gpus() == 0) return;
-  const auto index = static_cast<c10::DeviceIndex>(launch.local_rank % num_gpus());
-  c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice({c10::kCUDA, index});
-}
-
-/// Returns the names in GLOO_SOCKET_IFNAME, which are separated by commas as for PyTorch.
-std::vector<std::string> network_interfaces() {
-  const char* names = std::getenv("GLOO_SOCKET_IFNAME");
-  std::istringstream list(names == nullptr ? "" : names);
-  std::vector<std::string> interfaces;
-  for (std::string name; std::getline(list, name, ',');) interfaces.push_back(name);
-  return interfaces;
-}
-
-/// Describes what `network_interfaces` select.
-std::string path_of_gloo(const std::vector<std::string>& interfaces) {
-  return interfaces.empty() ? "the address to which the name of its machine resolves "
-                              "(GLOO_SOCKET_IFNAME, a network interface, is not set)"
-                            : fmt::format("the network interface {} (GLOO_SOCKET_IFNAME)",
-                                          fmt::join(interfaces, ","));
-}
-
-Group make_group(const c10::intrusive_ptr<c10d::Store>& store, const Launch& launch,
-                 const Options& options) {
-  const auto rank = static_cast<int>(launch.rank);
-  const auto size = static_cast<int>(launch.world_size);
-  const auto interfaces = network_interfaces();
-  return connected(launch, path_of_gloo(interfaces), [&] {
-    const auto gloo_options = ProcessGroupGloo::Options::create(options.timeout);
-    auto& devices = gloo_options->devices;
-    for (const auto& name : interfaces)
-      devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
-    if (devices.empty()) devices.push_back(ProcessGroupGloo::createDefaultDevice());
-    const c10::intrusive_ptr<c10d::Backend> gloo =
-        c10::make_intrusive<ProcessGroupGloo>(store, rank, size, gloo_options);
-    auto group = c10::make_intrusive<ProcessGroup>(store, rank, size);
-    group->setBackend(c10::DeviceType::CPU, ProcessGroup::BackendType::GLOO, gloo);
-    const bool nccl = options.backend == Backend::nccl;
-    group->setBackend(c10::DeviceType::CUDA,
-                      nccl ? ProcessGroup::BackendType::NCCL : ProcessGroup::BackendType::GLOO,
-                      nccl ? make_nccl(store, rank, size, options.timeout) : gloo);
-    group->setDefaultBackend(ProcessGroup::BackendType::GLOO);
-    return group;
-  });
-}
+/// Time within which a process that has ended is noticed by the others.
+constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5);
 
 class ConnectedProcesses : public train::Processes {
  public:
@@ -335,15 +210,6 @@ class ConnectedProcesses : public train::Processes {
 };
 
 }  // namespace
-
-std::string value_at_first_start(const Launch& launch, const std::string& key,
-                                 const std::string& value) {
-  if (!launch.has_store) return value;
-  // With a prefix, since compareSet takes an empty value for none.
-  const auto first =
-      make_store(launch, {})->compareSet("attend/first/" + key, "", "value " + value);
-  return first.substr(std::string_view("value ").size());
-}
 
 std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options) {
   auto resolved = options;

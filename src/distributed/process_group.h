@@ -1,0 +1,23 @@
+#pragma once
+
+#include "attend/distributed/init.h"
+#include "distributed/launch.h"
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+namespace attend::distributed {
+
+/// Returns the backend of tensors on GPUs. Throws InputError if `backend` is not supported.
+Backend gpu_backend(const Launch& launch, Backend backend);
+
+/// Makes the device "cuda" without a number another one for each process of this machine.
+void choose_gpu(const Launch& launch);
+
+/// Connects the processes with each other. They find each other through `store`, which they alone
+/// use. `options.backend` is the backend of tensors on GPUs. Throws std::runtime_error if that is
+/// not possible within the timeout.
+c10::intrusive_ptr<c10d::ProcessGroup> make_group(const c10::intrusive_ptr<c10d::Store>& store,
+                                                  const Launch& launch, const Options& options);
+
+}  // namespace attend::distributed

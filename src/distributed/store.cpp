@@ -1,0 +1,53 @@
+#include "distributed/store.h"
+
+#include <c10/util/Exception.h>
+#include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include <string_view>
+
+namespace attend::distributed {
+
+std::string error_text(const std::exception& error) {
+  const auto* with_trace = dynamic_cast<const c10::Error*>(&error);
+  std::string text = with_trace == nullptr ? error.what() : with_trace->what_without_backtrace();
+  const auto begin = text.find("[/");
+  const auto end = text.find("] ", begin);
+  return end == std::string::npos ? text : text.erase(begin, end + 2 - begin);
+}
+
+std::runtime_error not_connected(const Launch& launch, const std::string& path,
+                                 const std::exception& error) {
+  return std::runtime_error(
+      fmt::format("rank {} of {} cannot be connected to the others through {}: {}", launch.rank,
+                  launch.world_size, path, error_text(error)));
+}
+
+std::string path_of_store(const Launch& launch) {
+  return fmt::format("{}:{} (MASTER_ADDR, MASTER_PORT)", launch.address, launch.port);
+}
+
+c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch,
+                                           std::chrono::milliseconds timeout) {
+  c10d::TCPStoreOptions store_options;
+  store_options.port = static_cast<uint16_t>(launch.port);
+  store_options.isServer = launch.rank == 0 && !launch.has_store;
+  store_options.numWorkers = static_cast<int>(launch.world_size);
+  store_options.waitWorkers = false;
+  store_options.timeout = timeout;
+  store_options.multiTenant = true;  // `init` may be called again while the server exists
+  return connected(launch, path_of_store(launch), [&]() -> c10::intrusive_ptr<c10d::Store> {
+    return c10::make_intrusive<c10d::TCPStore>(launch.address, store_options);
+  });
+}
+
+std::string value_at_first_start(const Launch& launch, const std::string& key,
+                                 const std::string& value) {
+  if (!launch.has_store) return value;
+  // With a prefix, since compareSet takes an empty value for none.
+  const auto first = make_store(launch, Options().timeout)
+                         ->compareSet("attend/first/" + key, "", "value " + value);
+  return first.substr(std::string_view("value ").size());
+}
+
+}  // namespace attend::distributed
