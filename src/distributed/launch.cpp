@@ -13,6 +13,8 @@
 namespace attend::distributed {
 namespace {
 
+constexpr int64_t kMax = std::numeric_limits<int>::max();
+
 /// The variables of a launcher.
 struct Launcher {
   const char* rank;
@@ -20,16 +22,23 @@ struct Launcher {
   const char* local_world_size;
   const char* local_rank;
   const char* node;  // null: local_world_size is that of this machine, not a list of all machines
+  std::array<const char*, 2> job;  // together the id of the job; null: not used
 };
 
+constexpr Launcher kTorchrun{"RANK",       "WORLD_SIZE", "LOCAL_WORLD_SIZE",
+                             "LOCAL_RANK", nullptr,      {"TORCHELASTIC_RUN_ID", nullptr}};
+// mpirun in an allocation of Slurm starts its processes with srun: the variables of both are set.
+constexpr Launcher kOpenMpi{"OMPI_COMM_WORLD_RANK",
+                            "OMPI_COMM_WORLD_SIZE",
+                            "OMPI_COMM_WORLD_LOCAL_SIZE",
+                            "OMPI_COMM_WORLD_LOCAL_RANK",
+                            nullptr,
+                            {"PMIX_NAMESPACE", nullptr}};
 // The variables of Slurm that contain STEP are set by srun only. SLURM_NTASKS is also set in a
 // batch script, where a program that is started without srun is alone.
-constexpr std::array kLaunchers{
-    Launcher{"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "LOCAL_RANK", nullptr},
-    Launcher{"SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_LOCALID",
-             "SLURM_NODEID"},
-    Launcher{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE",
-             "OMPI_COMM_WORLD_LOCAL_RANK", nullptr}};
+constexpr Launcher kSlurm{
+    "SLURM_PROCID",  "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE",
+    "SLURM_LOCALID", "SLURM_NODEID",         {"SLURM_JOB_ID", "SLURM_STEP_ID"}};
 
 /// Reads an integer at the beginning of `text`, and removes it; std::nullopt if there is none.
 std::optional<int64_t> take_number(std::string_view& text) {
@@ -78,31 +87,62 @@ int64_t tasks_on_node(const char* name, const std::string& text, int64_t node, i
                   name, text, max, node + 1));
 }
 
+/// Returns the values of the variables `launcher.job`, joined; empty if there are none.
+std::string job_of(const Launcher& launcher, const Environment& environment) {
+  std::string job;
+  for (const auto* name : launcher.job) {
+    const auto value = name == nullptr ? std::nullopt : environment(name);
+    if (value) job += (job.empty() ? "" : ".") + *value;
+  }
+  return job;
+}
+
+/// Returns the number of processes on this machine; 1 if the launcher does not tell it.
+int64_t local_world_size_of(const Launcher& launcher, const Environment& environment,
+                            int64_t world_size) {
+  const auto text = environment(launcher.local_world_size);
+  if (!text) return 1;
+  if (launcher.node == nullptr) return number(launcher.local_world_size, *text, 1, world_size);
+  const auto node = number(launcher.node, environment(launcher.node).value_or("0"), 0, kMax);
+  return tasks_on_node(launcher.local_world_size, *text, node, world_size);
+}
+
+/// Returns the number of this process on this machine.
+int64_t local_rank_of(const Launcher& launcher, const Environment& environment,
+                      const Launch& launch) {
+  const bool is_size_known = environment(launcher.local_world_size).has_value();
+  const auto max = (is_size_known ? launch.local_world_size : launch.world_size) - 1;
+  if (const auto text = environment(launcher.local_rank))
+    return number(launcher.local_rank, *text, 0, max);
+  return launch.rank % launch.local_world_size;
+}
+
+/// Throws InputError if only one of the two variables is set.
+void check_both(const Launcher& launcher, const Environment& environment) {
+  const bool has_rank = environment(launcher.rank).has_value();
+  if (has_rank == environment(launcher.world_size).has_value()) return;
+  throw InputError(fmt::format(
+      "the environment variable {} is set, but {} is not: set both, or none for a single process",
+      has_rank ? launcher.rank : launcher.world_size,
+      has_rank ? launcher.world_size : launcher.rank));
+}
+
 }  // namespace
 
 std::optional<Launch> launch_of(const Environment& environment) {
-  for (const auto& launcher : kLaunchers) {
+  check_both(kTorchrun, environment);
+  for (const auto& launcher : {kTorchrun, kOpenMpi, kSlurm}) {
     const auto rank = environment(launcher.rank);
     const auto world_size = environment(launcher.world_size);
     if (!rank || !world_size) continue;
-    constexpr int64_t kMax = std::numeric_limits<int>::max();
     Launch launch;
     launch.world_size = number(launcher.world_size, *world_size, 1, kMax);
     launch.rank = number(launcher.rank, *rank, 0, launch.world_size - 1);
     launch.has_store = environment("TORCHELASTIC_USE_AGENT_STORE").value_or("") == "True";
     if (launch.world_size == 1 && !launch.has_store) return launch;
-    if (const auto local = environment(launcher.local_world_size)) {
-      const auto* name = launcher.local_world_size;
-      const auto max = launch.world_size;
-      launch.local_world_size =
-          launcher.node == nullptr
-              ? number(name, *local, 1, max)
-              : tasks_on_node(
-                    name, *local,
-                    number(launcher.node, environment(launcher.node).value_or("0"), 0, kMax), max);
-    }
-    if (const auto local = environment(launcher.local_rank))
-      launch.local_rank = number(launcher.local_rank, *local, 0, launch.world_size - 1);
+    launch.local_world_size = local_world_size_of(launcher, environment, launch.world_size);
+    launch.local_rank = local_rank_of(launcher, environment, launch);
+    launch.job = job_of(launcher, environment);
     const auto required = [&](const char* name) {
       const auto value = environment(name);
       if (!value || value->empty()) {

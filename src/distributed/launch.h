@@ -17,8 +17,9 @@ struct Launch {
   int64_t world_size = 1;        ///< number of processes
   int64_t local_world_size = 1;  ///< number of processes on this machine
   int64_t local_rank = 0;        ///< number of this process on this machine
-  std::string address;     ///< machine of the store through which the processes find each other
-  int64_t port = 0;        ///< port of the store
+  std::string job;      ///< id that the launcher gives to all these processes alone; may be empty
+  std::string address;  ///< machine of the store through which the processes find each other
+  int64_t port = 0;     ///< port of the store
   bool has_store = false;  ///< the launcher runs the store; otherwise, rank 0 does
 };
 

@@ -20,7 +20,6 @@ std::optional<Launch> launch_with(const Variables& variables) {
 
 TEST(LaunchOf, WithoutALauncherIsEmpty) {
   EXPECT_FALSE(launch_with({}));
-  EXPECT_FALSE(launch_with({{"RANK", "0"}}));
   EXPECT_FALSE(launch_with({{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "4"}})) << "without srun";
 }
 
@@ -49,6 +48,69 @@ TEST(LaunchOf, ReadsTheVariablesOfEachLauncher) {
     EXPECT_FALSE(launch->has_store);
     variables["TORCHELASTIC_USE_AGENT_STORE"] = "True";
     EXPECT_TRUE(launch_with(variables)->has_store);
+  }
+}
+
+TEST(LaunchOf, ReadsOpenMpiBeforeSlurm) {
+  const auto launch = launch_with({{"MASTER_ADDR", "node1"},
+                                   {"MASTER_PORT", "29500"},
+                                   {"SLURM_PROCID", "1"},  // of the daemon of mpirun on this node
+                                   {"SLURM_STEP_NUM_TASKS", "2"},
+                                   {"SLURM_STEP_TASKS_PER_NODE", "1(x2)"},
+                                   {"OMPI_COMM_WORLD_RANK", "5"},
+                                   {"OMPI_COMM_WORLD_SIZE", "8"},
+                                   {"OMPI_COMM_WORLD_LOCAL_SIZE", "4"}});
+  EXPECT_EQ(launch->rank, 5);
+  EXPECT_EQ(launch->world_size, 8);
+  EXPECT_EQ(launch->local_world_size, 4);
+}
+
+TEST(LaunchOf, ReadsTheJob) {
+  const Variables address{{"MASTER_ADDR", "node1"}, {"MASTER_PORT", "29500"}};
+  for (auto [job, variables] :
+       {std::pair(std::string(),
+                  Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"SLURM_JOB_ID", "7"}}),
+        std::pair(std::string("a"),
+                  Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "a"}}),
+        std::pair(std::string("7.0"), Variables{{"SLURM_PROCID", "1"},
+                                                {"SLURM_STEP_NUM_TASKS", "2"},
+                                                {"SLURM_JOB_ID", "7"},
+                                                {"SLURM_STEP_ID", "0"}}),
+        std::pair(std::string("prterun-1"), Variables{{"OMPI_COMM_WORLD_RANK", "1"},
+                                                      {"OMPI_COMM_WORLD_SIZE", "2"},
+                                                      {"PMIX_NAMESPACE", "prterun-1"}})}) {
+    variables.insert(address.begin(), address.end());
+    EXPECT_EQ(launch_with(variables)->job, job);
+  }
+}
+
+TEST(LaunchOf, LocalRankIsThatOfEqualMachinesUnlessSet) {
+  Variables variables{{"RANK", "5"},
+                      {"WORLD_SIZE", "8"},
+                      {"LOCAL_WORLD_SIZE", "4"},
+                      {"MASTER_ADDR", "node1"},
+                      {"MASTER_PORT", "29500"}};
+  EXPECT_EQ(launch_with(variables)->local_rank, 1);
+  variables["LOCAL_RANK"] = "2";
+  EXPECT_EQ(launch_with(variables)->local_rank, 2);
+  variables["LOCAL_RANK"] = "4";
+  EXPECT_THAT(
+      [&] { launch_with(variables); },
+      testing::ThrowsMessage<InputError>(testing::AllOf(
+          testing::HasSubstr("LOCAL_RANK"), testing::HasSubstr("'4'"), testing::HasSubstr("3"))));
+  variables.erase("LOCAL_WORLD_SIZE");
+  EXPECT_EQ(launch_with(variables)->local_rank, 4);
+}
+
+TEST(LaunchOf, NeedsRankAndWorldSize) {
+  for (const auto* name : {"RANK", "WORLD_SIZE"}) {
+    EXPECT_THAT(
+        [&] {
+          launch_with({{name, "1"}, {"OMPI_COMM_WORLD_RANK", "1"}});
+        },
+        testing::ThrowsMessage<InputError>(
+            testing::AllOf(testing::HasSubstr(" RANK "), testing::HasSubstr(" WORLD_SIZE "))))
+        << name;
   }
 }
 
