@@ -1,9 +1,9 @@
 #include "attend/distributed/init.h"
 
-#include "distributed/greeting.h"
-#include "distributed/last_words.h"
+#include "distributed/error_report.h"
 #include "distributed/launch.h"
 #include "distributed/process_group.h"
+#include "distributed/rendezvous.h"
 #include "distributed/store.h"
 
 #include <c10/util/Exception.h>
@@ -84,24 +84,24 @@ bool is_of_gloo(const std::exception& error) {
          text.find("pair closure") != std::string_view::npos;
 }
 
-/// Calls `greet`.
+/// Calls `rendezvous`.
 c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options& options) {
   const auto store = make_store(launch, options.timeout);
   try {
-    return greet(store, launch,
-                 {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
-                  "LibTorch " TORCH_VERSION,
-                  fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
-                  fmt::format("backend {}", to_string(options.backend)),
-                  fmt::format("compression {}", to_string(options.compression)),
-                  fmt::format("shard_optimizer {}", options.shard_optimizer)});
+    return rendezvous(store, launch,
+                      {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
+                       "LibTorch " TORCH_VERSION,
+                       fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+                       fmt::format("backend {}", to_string(options.backend)),
+                       fmt::format("compression {}", to_string(options.compression)),
+                       fmt::format("shard_optimizer {}", options.shard_optimizer)});
   } catch (const c10::Error& error) {  // rank 0 has ended with its store
     throw not_connected(launch, path_of_store(launch), error);
   }
 }
 
 /// Time within which a process that has ended is noticed by the others.
-constexpr std::chrono::milliseconds kPatience = std::chrono::seconds(5);
+constexpr std::chrono::milliseconds kGracePeriod = std::chrono::seconds(5);
 
 class ConnectedProcesses : public train::Processes {
  public:
@@ -109,9 +109,9 @@ class ConnectedProcesses : public train::Processes {
       : launch_(launch),
         options_(options),
         store_(make_session(launch, options)),
-        last_words_(connected(
+        error_report_(connected(
             launch, path_of_store(launch),
-            [&] { return LastWords(store_, launch, std::min(kPatience, options.timeout)); })),
+            [&] { return ErrorReport(store_, launch, std::min(kGracePeriod, options.timeout)); })),
         group_(make_group(store_, launch, options)) {}
 
   ~ConnectedProcesses() override {
@@ -155,9 +155,9 @@ class ConnectedProcesses : public train::Processes {
   }
 
   bool end_with_error(const std::string& message) override {
-    last_words_.announce(message);
+    error_report_.announce(message);
     close();
-    return last_words_.is_new(message);
+    return error_report_.is_new(message);
   }
 
  private:
@@ -197,13 +197,13 @@ class ConnectedProcesses : public train::Processes {
   [[noreturn]] void throw_lost(const std::exception& error) {
     close();
     const auto text = error_text(error);  // c10d adds general advice to the sentence of Gloo
-    throw std::runtime_error(last_words_.cause(text.substr(0, text.find(". "))));
+    throw std::runtime_error(error_report_.cause(text.substr(0, text.find(". "))));
   }
 
   Launch launch_;
   Options options_;
   c10::intrusive_ptr<c10d::Store> store_;
-  LastWords last_words_;
+  ErrorReport error_report_;
   Group group_;      // null: closed
   Tensors reduced_;  // the parameters of reducer_
   std::unique_ptr<c10d::Reducer> reducer_;

@@ -1,8 +1,8 @@
 // What the processes compare at the start, and what they tell each other at the end.
 #include "attend/input_error.h"
 #include "attend/train/recipe_run.h"
-#include "distributed/greeting.h"
-#include "distributed/last_words.h"
+#include "distributed/error_report.h"
+#include "distributed/rendezvous.h"
 #include "support/in_threads.h"
 #include "support/temporary_directory.h"
 #include "train/process_calls.h"
@@ -35,18 +35,20 @@ Launch launch_of_rank(int64_t rank, int64_t size) {
   return launch;
 }
 
-TEST(Greet, EqualProcessesAreAccepted) {
+TEST(Rendezvous, EqualProcessesAreAccepted) {
   const auto store = make_hash_store();
-  const auto errors =
-      in_threads(3, [&](int64_t rank) { greet(store, launch_of_rank(rank, 3), {"WORLD_SIZE 3"}); });
+  const auto errors = in_threads(
+      3, [&](int64_t rank) { rendezvous(store, launch_of_rank(rank, 3), {"WORLD_SIZE 3"}); });
   EXPECT_THAT(errors, Each(""));
 }
 
-TEST(Greet, NamesWhatDiffers) {
+TEST(Rendezvous, NamesWhatDiffers) {
   const auto store = make_hash_store();
   const auto errors = in_threads(3, [&](int64_t rank) {
     const auto version = rank == 2 ? "LibTorch 2.12" : "LibTorch 2.13";
-    const auto call = [&] { greet(store, launch_of_rank(rank, 3), {"WORLD_SIZE 3", version}); };
+    const auto call = [&] {
+      rendezvous(store, launch_of_rank(rank, 3), {"WORLD_SIZE 3", version});
+    };
     EXPECT_THAT(call,
                 testing::ThrowsMessage<InputError>(AllOf(
                     HasSubstr("rank 2"), HasSubstr("LibTorch 2.12"), HasSubstr("LibTorch 2.13"))));
@@ -54,31 +56,31 @@ TEST(Greet, NamesWhatDiffers) {
   EXPECT_THAT(errors, Each(""));
 }
 
-TEST(Greet, AllNameTheProcessesThatDoNotStart) {
+TEST(Rendezvous, AllNameTheProcessesThatDoNotStart) {
   const auto store = make_hash_store();
   store->setTimeout(std::chrono::milliseconds(500));
   const auto errors = in_threads(4, [&](int64_t rank) {
-    if (rank % 2 == 0) greet(store, launch_of_rank(rank, 4), {});
+    if (rank % 2 == 0) rendezvous(store, launch_of_rank(rank, 4), {});
   });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("ranks 1, 3 "), HasSubstr("0.5")));
   EXPECT_EQ(errors[2], errors[0]);
 }
 
-TEST(Greet, NamesRank0IfItDoesNotStart) {
+TEST(Rendezvous, NamesRank0IfItDoesNotStart) {
   const auto store = make_hash_store();
   store->setTimeout(std::chrono::milliseconds(50));
   EXPECT_THAT(
-      [&] { greet(store, launch_of_rank(1, 2), {}); },
+      [&] { rendezvous(store, launch_of_rank(1, 2), {}); },
       testing::ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("rank 0 "), HasSubstr("0.05"))));
 }
 
-TEST(Greet, AStoreMayContainTheGreetingsOfEarlierProcesses) {
+TEST(Rendezvous, AStoreMayContainTheKeysOfEarlierProcesses) {
   const auto store = make_hash_store();
   for (const std::string version : {"1", "2"}) {
     const auto errors = in_threads(3, [&](int64_t rank) {
       // Rank 0 finds the texts of the earlier processes first.
       if (rank > 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-      const auto session = greet(store, launch_of_rank(rank, 3), {"attend " + version});
+      const auto session = rendezvous(store, launch_of_rank(rank, 3), {"attend " + version});
       session->set("last", version);
       EXPECT_EQ(session->get_to_str("last"), version);
     });
@@ -86,47 +88,47 @@ TEST(Greet, AStoreMayContainTheGreetingsOfEarlierProcesses) {
   }
 }
 
-TEST(LastWords, NameTheProcessThatDoesNotAnswer) {
+TEST(ErrorReport, NamesTheProcessThatDoesNotAnswer) {
   const auto store = make_hash_store();
   const auto errors = in_threads(3, [&](int64_t rank) {
     if (rank == 1) return;
-    LastWords words(store, launch_of_rank(rank, 3), std::chrono::seconds(2));
-    throw std::runtime_error(words.cause("closed by peer"));
+    ErrorReport report(store, launch_of_rank(rank, 3), std::chrono::seconds(2));
+    throw std::runtime_error(report.cause("closed by peer"));
   });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("closed by peer")));
   EXPECT_EQ(errors[2], errors[0]);
 }
 
-TEST(LastWords, DoNotNameAProcessThatComputes) {
+TEST(ErrorReport, DoesNotNameAProcessThatComputes) {
   const auto store = make_hash_store();
   const auto errors = in_threads(3, [&](int64_t rank) {
     if (rank == 2) return;
-    LastWords words(store, launch_of_rank(rank, 3), std::chrono::milliseconds(500));
+    ErrorReport report(store, launch_of_rank(rank, 3), std::chrono::milliseconds(500));
     if (rank == 1) store->wait({"cause"}, std::chrono::minutes(1));  // notices it last
-    throw std::runtime_error(words.cause("closed by peer"));
+    throw std::runtime_error(report.cause("closed by peer"));
   });
   EXPECT_THAT(errors[0], HasSubstr("rank 2 "));
   EXPECT_EQ(errors[1], errors[0]);
 }
 
-TEST(LastWords, NameAProcessThatIsAliveIfAllAre) {
+TEST(ErrorReport, NamesAProcessThatIsAliveIfAllAre) {
   const auto store = make_hash_store();
   const auto errors = in_threads(2, [&](int64_t rank) {
-    LastWords words(store, launch_of_rank(rank, 2), std::chrono::milliseconds(500));
+    ErrorReport report(store, launch_of_rank(rank, 2), std::chrono::milliseconds(500));
     if (rank == 1) store->wait({"cause"}, std::chrono::minutes(1));
-    if (rank == 0) throw std::runtime_error(words.cause("timed out"));
+    if (rank == 0) throw std::runtime_error(report.cause("timed out"));
   });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("timed out")));
 }
 
-TEST(LastWords, TellTheErrorOfAnotherProcess) {
+TEST(ErrorReport, TellsTheErrorOfAnotherProcess) {
   const auto store = make_hash_store();
   const auto errors = in_threads(3, [&](int64_t rank) {
-    LastWords words(store, launch_of_rank(rank, 3), std::chrono::minutes(1));
+    ErrorReport report(store, launch_of_rank(rank, 3), std::chrono::minutes(1));
     std::string message = "full disk";
-    if (rank != 1) message = words.cause("closed by peer");
-    words.announce(message);
-    EXPECT_EQ(words.is_new(message), rank < 2) << "rank 2 has the message of rank 0";
+    if (rank != 1) message = report.cause("closed by peer");
+    report.announce(message);
+    EXPECT_EQ(report.is_new(message), rank < 2) << "rank 2 has the message of rank 0";
     throw std::runtime_error(message);
   });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("full disk")));
@@ -149,17 +151,17 @@ class SilentStore : public c10d::HashStore {
   std::shared_future<void> end_;
 };
 
-TEST(LastWords, NameRank0IfItsStoreDoesNotAnswer) {
+TEST(ErrorReport, NamesRank0IfItsStoreDoesNotAnswer) {
   std::promise<void> end;
   auto launch = launch_of_rank(1, 2);
   launch.address = "node1";
   launch.port = 29500;
-  LastWords words(c10::make_intrusive<SilentStore>(end.get_future().share()), launch,
-                  std::chrono::milliseconds(20));
-  const auto cause = words.cause("timed out");
+  ErrorReport report(c10::make_intrusive<SilentStore>(end.get_future().share()), launch,
+                     std::chrono::milliseconds(20));
+  const auto cause = report.cause("timed out");
   EXPECT_THAT(cause, AllOf(HasSubstr("rank 0 "), HasSubstr("node1:29500"), HasSubstr("timed out")));
-  words.announce(cause);
-  EXPECT_TRUE(words.is_new(cause));
+  report.announce(cause);
+  EXPECT_TRUE(report.is_new(cause));
   end.set_value();
 }
 

@@ -38,10 +38,10 @@ class AllReduce(unittest.TestCase):
             program = subprocess.Popen([os.environ["ALL_REDUCE"], path], env=environment)
             timeout = datetime.timedelta(seconds=120)
             store = torch.distributed.TCPStore("127.0.0.1", port, 2, False, timeout)
-            store.set("attend/hello/1", "python")
+            store.set("attend/join/1", "python")
             session = store.get("attend/session/python").decode()
             store = torch.distributed.PrefixStore(f"attend/{session}", store)
-            store.set("greeting/1", store.get("greeting/0"))
+            store.set("properties/1", store.get("properties/0"))
             group = torch.distributed.ProcessGroupGloo(store, 1, 2, timeout)
             sums = random_numbers(1)
             for tensor in sums:

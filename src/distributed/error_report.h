@@ -15,12 +15,12 @@ namespace attend::distributed {
 /// What the processes tell each other through the store when one of them ends: the first error is
 /// the cause of all others. Processes whose store is gone, or on a machine that does not answer,
 /// end with their own errors.
-class ATTEND_API LastWords {
+class ATTEND_API ErrorReport {
  public:
-  /// A process waits at most for `patience` until the others have noticed that one has ended. A
+  /// A process waits at most for `grace_period` until the others have noticed that one has ended. A
   /// thread shows the others, more often than that, that this process is alive.
-  LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
-            std::chrono::milliseconds patience);
+  ErrorReport(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
+              std::chrono::milliseconds grace_period);
 
   /// Called if a process has ended or does not answer, which `error` describes. Returns the message
   /// of the error with which a process has ended, or the ranks that do not answer: the same text in
@@ -34,14 +34,14 @@ class ATTEND_API LastWords {
   bool is_new(const std::string& message);
 
  private:
-  class Talk;
-  /// Calls `question` with the talk. Throws std::runtime_error if it has no answer in time.
+  class Exchange;
+  /// Calls `question` with the exchange. Throws std::runtime_error if it has no answer in time.
   template <typename Question>
   auto ask(const Question& question) const;
 
   Launch launch_;
-  std::chrono::milliseconds patience_;
-  std::shared_ptr<Talk> talk_;  // null: the store is gone
+  std::chrono::milliseconds grace_period_;
+  std::shared_ptr<Exchange> exchange_;  // null: the store is gone
   std::jthread heartbeat_;
 };
 

@@ -1,4 +1,4 @@
-#include "distributed/last_words.h"
+#include "distributed/error_report.h"
 
 #include "distributed/wait_for.h"
 
@@ -23,8 +23,8 @@ constexpr auto kMessage = "message";  // of rank 0
 constexpr auto kNoticed = "noticed";  // by rank: knows that a process has ended
 constexpr auto kDone = "done";        // by rank: has read the message of rank 0
 constexpr auto kAlive = "alive";      // by rank: a number that increases as long as it is alive
-constexpr int kBeats = 5;             // signs of life within the patience
-constexpr int kMaxWaits = 3;          // times the patience: until a store is taken to be gone
+constexpr int kBeats = 5;             // signs of life within the grace period
+constexpr int kMaxWaits = 3;          // times the grace period: until a store is taken to be gone
 
 std::string key_of(const char* key, int64_t rank) {
   return fmt::format("{}/{}", key, rank);
@@ -50,40 +50,42 @@ void beat(const std::stop_token& stop, c10d::Store& store, const std::string& ke
 
 /// What is said through the store. c10d waits without a timeout for the answer of a store whose
 /// machine is gone, so each member function may wait forever.
-class LastWords::Talk {
+class ErrorReport::Exchange {
  public:
-  Talk(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
-       std::chrono::milliseconds patience)
-      : store_(std::move(store)), launch_(launch), patience_(patience) {}
+  Exchange(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
+           std::chrono::milliseconds grace_period)
+      : store_(std::move(store)), launch_(launch), grace_period_(grace_period) {}
 
   std::string cause(const std::string& error);
   void announce(const std::string& message);
   bool is_new(const std::string& message);
 
  private:
-  /// Waits for a key of each process except `silent_`; returns the ranks whose keys are missing.
+  /// Waits for a key of each process except `unresponsive_`; returns the ranks whose keys are
+  /// missing.
   std::vector<int64_t> without(const char* key);
   /// Returns the last sign of life of each process, by rank; empty if there is none.
   std::vector<std::string> signs_of_life();
 
   c10::intrusive_ptr<c10d::Store> store_;
   Launch launch_;
-  std::chrono::milliseconds patience_;
-  std::vector<int64_t> silent_;  // do not answer
+  std::chrono::milliseconds grace_period_;
+  std::vector<int64_t> unresponsive_;  // ranks that do not answer
 };
 
-std::vector<int64_t> LastWords::Talk::without(const char* key) {
-  const auto end = Clock::now() + patience_;
+std::vector<int64_t> ErrorReport::Exchange::without(const char* key) {
+  const auto end = Clock::now() + grace_period_;
   std::vector<int64_t> missing;
   for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
-    if (rank == launch_.rank || std::ranges::find(silent_, rank) != silent_.end()) continue;
+    if (rank == launch_.rank || std::ranges::find(unresponsive_, rank) != unresponsive_.end())
+      continue;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
     if (!wait_for(*store_, key_of(key, rank), left)) missing.push_back(rank);
   }
   return missing;
 }
 
-std::vector<std::string> LastWords::Talk::signs_of_life() {
+std::vector<std::string> ErrorReport::Exchange::signs_of_life() {
   std::vector<std::string> signs;
   for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
     const auto key = key_of(kAlive, rank);
@@ -92,67 +94,69 @@ std::vector<std::string> LastWords::Talk::signs_of_life() {
   return signs;
 }
 
-std::string LastWords::Talk::cause(const std::string& error) {
-  store_->setTimeout(patience_);
+std::string ErrorReport::Exchange::cause(const std::string& error) {
+  store_->setTimeout(grace_period_);
   store_->set(key_of(kNoticed, launch_.rank), "");
   if (!store_->check({kCause})) {
     const auto before = signs_of_life();
-    silent_ = without(kNoticed);
+    unresponsive_ = without(kNoticed);
     const auto now = signs_of_life();
     // A process that computes for a long time notices it later, and is not the cause, unless all
     // processes are alive: then it has not answered within the timeout.
     std::vector<int64_t> dead;
-    std::ranges::copy_if(silent_, std::back_inserter(dead), [&](int64_t rank) {
+    std::ranges::copy_if(unresponsive_, std::back_inserter(dead), [&](int64_t rank) {
       const auto index = static_cast<std::size_t>(rank);
       return now[index] == before[index];
     });
-    if (!dead.empty()) silent_ = std::move(dead);
+    if (!dead.empty()) unresponsive_ = std::move(dead);
   }
   const auto text =
-      silent_.empty()
+      unresponsive_.empty()
           ? fmt::format("the connection of the processes has failed: {}", error)
-          : fmt::format("rank{} {} {} not answer: {}", silent_.size() > 1 ? "s" : "",
-                        fmt::join(silent_, ", "), silent_.size() > 1 ? "do" : "does", error);
+          : fmt::format("rank{} {} {} not answer: {}", unresponsive_.size() > 1 ? "s" : "",
+                        fmt::join(unresponsive_, ", "), unresponsive_.size() > 1 ? "do" : "does",
+                        error);
   return store_->compareSet(kCause, "", text);
 }
 
-void LastWords::Talk::announce(const std::string& message) {
-  store_->setTimeout(patience_);
+void ErrorReport::Exchange::announce(const std::string& message) {
+  store_->setTimeout(grace_period_);
   store_->compareSet(kCause, "", fmt::format("rank {} has ended: {}", launch_.rank, message));
   if (launch_.rank == 0) store_->set(kMessage, message);
   store_->set(key_of(kNoticed, launch_.rank), "");
 }
 
-bool LastWords::Talk::is_new(const std::string& message) {
+bool ErrorReport::Exchange::is_new(const std::string& message) {
   if (launch_.rank == 0) {
     without(kDone);  // the store may end with this process
     return true;
   }
-  if (std::ranges::find(silent_, 0) != silent_.end() || !wait_for(*store_, kMessage, patience_))
+  if (std::ranges::find(unresponsive_, 0) != unresponsive_.end() ||
+      !wait_for(*store_, kMessage, grace_period_))
     return true;
   const bool is_new = !store_->get_to_str(kMessage).starts_with(message);
   store_->set(key_of(kDone, launch_.rank), "");
   return is_new;
 }
 
-LastWords::LastWords(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
-                     std::chrono::milliseconds patience)
+ErrorReport::ErrorReport(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
+                         std::chrono::milliseconds grace_period)
     : launch_(launch),
-      patience_(patience),
-      talk_(std::make_shared<Talk>(store, launch, patience)),
+      grace_period_(grace_period),
+      exchange_(std::make_shared<Exchange>(store, launch, grace_period)),
       // A connection of its own: the main thread may wait in the other one.
       heartbeat_([own = store->clone(), key = key_of(kAlive, launch.rank),
-                  period = patience / kBeats](const std::stop_token& stop) {
+                  period = grace_period / kBeats](const std::stop_token& stop) {
         beat(stop, *own, key, period);
       }) {}
 
 template <typename Question>
-auto LastWords::ask(const Question& question) const {
-  if (!talk_) throw std::runtime_error("the store is gone");
-  std::packaged_task task([talk = talk_, question] { return question(*talk); });
+auto ErrorReport::ask(const Question& question) const {
+  if (!exchange_) throw std::runtime_error("the store is gone");
+  std::packaged_task task([exchange = exchange_, question] { return question(*exchange); });
   auto answer = task.get_future();
   std::thread thread(std::move(task));
-  if (answer.wait_for(kMaxWaits * patience_) == std::future_status::timeout) {
+  if (answer.wait_for(kMaxWaits * grace_period_) == std::future_status::timeout) {
     thread.detach();  // waits for an answer until the process ends
     throw std::runtime_error("the store does not answer");
   }
@@ -160,28 +164,28 @@ auto LastWords::ask(const Question& question) const {
   return answer.get();
 }
 
-std::string LastWords::cause(const std::string& error) {
+std::string ErrorReport::cause(const std::string& error) {
   try {
-    return ask([error](Talk& talk) { return talk.cause(error); });
+    return ask([error](Exchange& exchange) { return exchange.cause(error); });
   } catch (const std::exception&) {
-    talk_ = nullptr;
+    exchange_ = nullptr;
     return fmt::format("{} at {}:{} does not answer: {}",
                        launch_.has_store ? "the store of the launcher" : "rank 0 with its store",
                        launch_.address, launch_.port, error);
   }
 }
 
-void LastWords::announce(const std::string& message) {
+void ErrorReport::announce(const std::string& message) {
   try {
-    ask([message](Talk& talk) { talk.announce(message); });
+    ask([message](Exchange& exchange) { exchange.announce(message); });
   } catch (const std::exception&) {
-    talk_ = nullptr;
+    exchange_ = nullptr;
   }
 }
 
-bool LastWords::is_new(const std::string& message) {
+bool ErrorReport::is_new(const std::string& message) {
   try {
-    return ask([message](Talk& talk) { return talk.is_new(message); });
+    return ask([message](Exchange& exchange) { return exchange.is_new(message); });
   } catch (const std::exception&) {
     return true;
   }

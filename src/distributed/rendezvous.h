@@ -16,8 +16,8 @@ namespace attend::distributed {
 /// "WORLD_SIZE 2", in the same order in all processes. Throws InputError in all processes if a line
 /// differs from that of rank 0, std::runtime_error if a process has not called this function within
 /// the timeout of the store. The messages name the rank.
-ATTEND_API c10::intrusive_ptr<c10d::Store> greet(const c10::intrusive_ptr<c10d::Store>& store,
-                                                 const Launch& launch,
-                                                 const std::vector<std::string>& properties);
+ATTEND_API c10::intrusive_ptr<c10d::Store> rendezvous(const c10::intrusive_ptr<c10d::Store>& store,
+                                                      const Launch& launch,
+                                                      const std::vector<std::string>& properties);
 
 }  // namespace attend::distributed
