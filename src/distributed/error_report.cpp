@@ -1,5 +1,6 @@
 #include "distributed/error_report.h"
 
+#include "distributed/call_with_timeout.h"
 #include "distributed/wait_for.h"
 
 #include <fmt/format.h>
@@ -7,7 +8,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <future>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -152,16 +152,9 @@ ErrorReport::ErrorReport(c10::intrusive_ptr<c10d::Store> store, const Launch& la
 
 template <typename Question>
 auto ErrorReport::ask(const Question& question) const {
-  if (!exchange_) throw std::runtime_error("the store is gone");
-  std::packaged_task task([exchange = exchange_, question] { return question(*exchange); });
-  auto answer = task.get_future();
-  std::thread thread(std::move(task));
-  if (answer.wait_for(kMaxWaits * grace_period_) == std::future_status::timeout) {
-    thread.detach();  // waits for an answer until the process ends
-    throw std::runtime_error("the store does not answer");
-  }
-  thread.join();
-  return answer.get();
+  if (!exchange_) throw std::runtime_error("the store does not answer");
+  return call_with_timeout(kMaxWaits * grace_period_,
+                           [exchange = exchange_, question] { return question(*exchange); });
 }
 
 std::string ErrorReport::cause(const std::string& error) {

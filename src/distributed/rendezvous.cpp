@@ -1,6 +1,7 @@
 #include "distributed/rendezvous.h"
 
 #include "attend/input_error.h"
+#include "distributed/call_with_timeout.h"
 #include "distributed/wait_for.h"
 
 #include <fmt/format.h>
@@ -26,12 +27,12 @@ constexpr auto kMargin = std::chrono::seconds(5);
 /// Key of a random text of the process that has this rank now. Processes of an earlier start have
 /// other texts.
 std::string join_key(int64_t rank) {
-  return fmt::format("attend/join/{}", rank);
+  return fmt::format("join/{}", rank);
 }
 
 /// Key of the id of the session to which rank 0 has invited the process with this text.
 std::string session_key(const std::string& id) {
-  return fmt::format("attend/session/{}", id);
+  return fmt::format("session/{}", id);
 }
 
 std::string properties_key(int64_t rank) {
@@ -48,7 +49,7 @@ std::string random_text() {
 }
 
 StorePtr store_of_session(const StorePtr& store, const std::string& session) {
-  return c10::make_intrusive<c10d::PrefixStore>("attend/" + session, store);
+  return c10::make_intrusive<c10d::PrefixStore>(session, store);
 }
 
 double timeout_seconds(const c10d::Store& store) {
@@ -108,8 +109,9 @@ std::string invitation(c10d::Store& store, const Launch& launch) {
   store.set(join_key(launch.rank), id);
   if (wait_for(store, session_key(id), store.getTimeout()))
     return store.get_to_str(session_key(id));
+  const auto of_job = launch.job.empty() ? "" : fmt::format(" of the job {}", launch.job);
   throw std::runtime_error(
-      fmt::format("rank 0 has not started within {} s", timeout_seconds(store)));
+      fmt::format("rank 0{} has not started within {} s", of_job, timeout_seconds(store)));
 }
 
 /// Waits for the answer of rank 0, which may wait for another process as long as the timeout.
@@ -120,10 +122,9 @@ std::string answer_in(c10d::Store& in_session) {
       fmt::format("rank 0 has not answered within {} s", timeout_seconds(in_session)));
 }
 
-}  // namespace
-
-StorePtr rendezvous(const StorePtr& store, const Launch& launch,
-                    const std::vector<std::string>& properties) {
+/// As `rendezvous`; waits forever for a store that does not answer.
+StorePtr rendezvous_in(const StorePtr& store, const Launch& launch,
+                       const std::vector<std::string>& properties) {
   const bool is_rank_0 = launch.rank == 0;
   const auto session = is_rank_0 ? random_text() : invitation(*store, launch);
   auto in_session = store_of_session(store, session);
@@ -140,6 +141,15 @@ StorePtr rendezvous(const StorePtr& store, const Launch& launch,
   }
   if (answer[0] == kDifferent) throw InputError(answer.substr(1));
   throw std::runtime_error(answer.substr(1));
+}
+
+}  // namespace
+
+StorePtr rendezvous(const StorePtr& store, const Launch& launch,
+                    const std::vector<std::string>& properties) {
+  // The invitation and the answer take at most the timeout and the margin each.
+  return call_with_timeout(2 * (store->getTimeout() + kMargin),
+                           [=] { return rendezvous_in(store, launch, properties); });
 }
 
 }  // namespace attend::distributed

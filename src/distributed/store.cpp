@@ -1,12 +1,21 @@
 #include "distributed/store.h"
 
+#include "distributed/call_with_timeout.h"
+
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include <string_view>
 
 namespace attend::distributed {
+namespace {
+
+// Longer than a store takes to answer. c10d describes the other errors better, within the timeout.
+constexpr auto kAnswerTime = std::chrono::seconds(5);
+
+}  // namespace
 
 std::string error_text(const std::exception& error) {
   const auto* with_trace = dynamic_cast<const c10::Error*>(&error);
@@ -36,8 +45,13 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch,
   store_options.waitWorkers = false;
   store_options.timeout = timeout;
   store_options.multiTenant = true;  // `init` may be called again while the server exists
+  const auto connect = [address = launch.address, store_options] {
+    return c10::make_intrusive<c10d::TCPStore>(address, store_options);
+  };
   return connected(launch, path_of_store(launch), [&]() -> c10::intrusive_ptr<c10d::Store> {
-    return c10::make_intrusive<c10d::TCPStore>(launch.address, store_options);
+    // Another program may use the port, and not answer.
+    const auto store = call_with_timeout(timeout + kAnswerTime, connect);
+    return c10::make_intrusive<c10d::PrefixStore>("attend/" + launch.job, store);
   });
 }
 
@@ -45,8 +59,8 @@ std::string value_at_first_start(const Launch& launch, const std::string& key,
                                  const std::string& value) {
   if (!launch.has_store) return value;
   // With a prefix, since compareSet takes an empty value for none.
-  const auto first = make_store(launch, Options().timeout)
-                         ->compareSet("attend/first/" + key, "", "value " + value);
+  const auto first =
+      make_store(launch, Options().timeout)->compareSet("first/" + key, "", "value " + value);
   return first.substr(std::string_view("value ").size());
 }
 

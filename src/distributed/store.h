@@ -32,7 +32,9 @@ auto connected(const Launch& launch, const std::string& path, const Connect& con
 std::string path_of_store(const Launch& launch);
 
 /// Connects this process to the store of the launch; rank 0 starts the store unless the launcher
-/// has one. Throws std::runtime_error if that is not possible within the timeout.
+/// has one. Returns the part of the store that only the processes of this job use. Throws
+/// std::runtime_error if that is not possible within the timeout, and a few seconds more if another
+/// program uses the port.
 c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch, std::chrono::milliseconds timeout);
 
 }  // namespace attend::distributed

@@ -35,6 +35,22 @@ Launch launch_of_rank(int64_t rank, int64_t size) {
   return launch;
 }
 
+/// A store on a machine that is gone: c10d waits for its answer without a timeout.
+class SilentStore : public c10d::HashStore {
+ public:
+  explicit SilentStore(std::shared_future<void> end) : end_(std::move(end)) {}
+  c10::intrusive_ptr<c10d::Store> clone() override {
+    return c10::make_intrusive<c10d::HashStore>();
+  }
+  bool check(const std::vector<std::string>& /*keys*/) override {
+    end_.wait();
+    throw std::runtime_error("no answer");
+  }
+
+ private:
+  std::shared_future<void> end_;
+};
+
 TEST(Rendezvous, EqualProcessesAreAccepted) {
   const auto store = make_hash_store();
   const auto errors = in_threads(
@@ -69,9 +85,11 @@ TEST(Rendezvous, AllNameTheProcessesThatDoNotStart) {
 TEST(Rendezvous, NamesRank0IfItDoesNotStart) {
   const auto store = make_hash_store();
   store->setTimeout(std::chrono::milliseconds(50));
-  EXPECT_THAT(
-      [&] { rendezvous(store, launch_of_rank(1, 2), {}); },
-      testing::ThrowsMessage<std::runtime_error>(AllOf(HasSubstr("rank 0 "), HasSubstr("0.05"))));
+  auto launch = launch_of_rank(1, 2);
+  launch.job = "nightly";
+  EXPECT_THAT([&] { rendezvous(store, launch, {}); },
+              testing::ThrowsMessage<std::runtime_error>(
+                  AllOf(HasSubstr("rank 0 "), HasSubstr("nightly"), HasSubstr("0.05"))));
 }
 
 TEST(Rendezvous, AStoreMayContainTheKeysOfEarlierProcesses) {
@@ -86,6 +104,42 @@ TEST(Rendezvous, AStoreMayContainTheKeysOfEarlierProcesses) {
     });
     EXPECT_THAT(errors, Each(""));
   }
+}
+
+TEST(Rendezvous, AStoreThatDoesNotAnswerIsAnError) {
+  std::promise<void> end;
+  const auto store = c10::make_intrusive<SilentStore>(end.get_future().share());
+  store->setTimeout(std::chrono::milliseconds(50));
+  const auto errors = in_threads(2, [&](int64_t rank) {
+    EXPECT_THROW(rendezvous(store, launch_of_rank(rank, 2), {}), c10::Error) << rank;
+  });
+  EXPECT_THAT(errors, Each(""));
+  end.set_value();
+}
+
+TEST(Connect, AStoreMayBeThatOfAnotherJob) {
+  const auto first = local_launch(2);
+  std::promise<void> other_has_ended;
+  const auto ended = other_has_ended.get_future().share();
+  const auto errors = in_threads(3, [&](int64_t index) {
+    auto launch = first;
+    launch.rank = std::min<int64_t>(index, 1);
+    if (index < 2) {
+      launch.job = "first";
+      // Rank 0 finds rank 1 of the other job before its own.
+      if (index == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+      const auto processes = connect(launch, {.timeout = std::chrono::minutes(1)});
+      EXPECT_EQ(processes->rank(), index);
+      ended.wait();
+    } else {
+      launch.job = "second";
+      EXPECT_THAT([&] { connect(launch, {.timeout = std::chrono::seconds(2)}); },
+                  testing::ThrowsMessage<std::runtime_error>(
+                      AllOf(HasSubstr("rank 0 "), HasSubstr("second"))));
+      other_has_ended.set_value();
+    }
+  });
+  EXPECT_THAT(errors, Each(""));
 }
 
 TEST(ErrorReport, NamesTheProcessThatDoesNotAnswer) {
@@ -134,22 +188,6 @@ TEST(ErrorReport, TellsTheErrorOfAnotherProcess) {
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("full disk")));
   EXPECT_EQ(errors[2], errors[0]);
 }
-
-/// A store on a machine that is gone: c10d waits for its answer without a timeout.
-class SilentStore : public c10d::HashStore {
- public:
-  explicit SilentStore(std::shared_future<void> end) : end_(std::move(end)) {}
-  c10::intrusive_ptr<c10d::Store> clone() override {
-    return c10::make_intrusive<c10d::HashStore>();
-  }
-  bool check(const std::vector<std::string>& /*keys*/) override {
-    end_.wait();
-    throw std::runtime_error("no answer");
-  }
-
- private:
-  std::shared_future<void> end_;
-};
 
 TEST(ErrorReport, NamesRank0IfItsStoreDoesNotAnswer) {
   std::promise<void> end;
