@@ -18,16 +18,23 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kCause = "cause";      // the text that `cause` returns in all processes
-constexpr auto kMessage = "message";  // of rank 0
-constexpr auto kNoticed = "noticed";  // by rank: knows that a process has ended
-constexpr auto kDone = "done";        // by rank: has read the message of rank 0
-constexpr auto kAlive = "alive";      // by rank: a number that increases as long as it is alive
-constexpr int kBeats = 5;             // signs of life within the grace period
-constexpr int kMaxWaits = 3;          // times the grace period: until a store is taken to be gone
+constexpr auto kCause = "cause";                // the text that `cause` returns in all processes
+constexpr auto kAuthor = "author";              // rank of the process that finds the cause
+constexpr auto kMessage = "message";            // of rank 0
+constexpr auto kNoticed = "noticed";            // by rank: knows that a process has ended
+constexpr auto kUnresponsive = "unresponsive";  // by rank: does not answer
+constexpr auto kNumUnresponsive = "num_unresponsive";
+constexpr auto kDone = "done";    // number of processes that have read the message of rank 0
+constexpr auto kAlive = "alive";  // by rank: a number that increases as long as it is alive
+constexpr int kBeats = 5;         // signs of life within the grace period
+constexpr int kMaxWaits = 3;      // times the grace period: until a store is taken to be gone
 
 std::string key_of(const char* key, int64_t rank) {
   return fmt::format("{}/{}", key, rank);
+}
+
+std::string connection_has_failed(const std::string& error) {
+  return fmt::format("the connection of the processes has failed: {}", error);
 }
 
 /// Sets the key to an increasing number, once in each period, until a stop is requested or the
@@ -61,29 +68,16 @@ class ErrorReport::Exchange {
   bool is_new(const std::string& message);
 
  private:
-  /// Waits for a key of each process except `unresponsive_`; returns the ranks whose keys are
-  /// missing.
-  std::vector<int64_t> without(const char* key);
+  /// Waits until the other processes have noticed that one has ended; returns the ranks of those
+  /// that do not answer. Called by one process: the number of requests is that of all processes.
+  std::vector<int64_t> find_unresponsive();
   /// Returns the last sign of life of each process, by rank; empty if there is none.
   std::vector<std::string> signs_of_life();
 
   c10::intrusive_ptr<c10d::Store> store_;
   Launch launch_;
   std::chrono::milliseconds grace_period_;
-  std::vector<int64_t> unresponsive_;  // ranks that do not answer
 };
-
-std::vector<int64_t> ErrorReport::Exchange::without(const char* key) {
-  const auto end = Clock::now() + grace_period_;
-  std::vector<int64_t> missing;
-  for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
-    if (rank == launch_.rank || std::ranges::find(unresponsive_, rank) != unresponsive_.end())
-      continue;
-    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
-    if (!wait_for(*store_, key_of(key, rank), left)) missing.push_back(rank);
-  }
-  return missing;
-}
 
 std::vector<std::string> ErrorReport::Exchange::signs_of_life() {
   std::vector<std::string> signs;
@@ -94,29 +88,46 @@ std::vector<std::string> ErrorReport::Exchange::signs_of_life() {
   return signs;
 }
 
+std::vector<int64_t> ErrorReport::Exchange::find_unresponsive() {
+  const auto before = signs_of_life();
+  const auto end = Clock::now() + grace_period_;
+  std::vector<int64_t> unresponsive;
+  for (int64_t rank = 0; rank < launch_.world_size; ++rank) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(end - Clock::now());
+    if (!wait_for(*store_, key_of(kNoticed, rank), left)) unresponsive.push_back(rank);
+  }
+  if (unresponsive.empty()) return {};
+  const auto now = signs_of_life();
+  // A process that computes for a long time notices it later, and is not the cause, unless all
+  // processes are alive: then it has not answered within the timeout.
+  std::vector<int64_t> dead;
+  std::ranges::copy_if(unresponsive, std::back_inserter(dead), [&](int64_t rank) {
+    const auto index = static_cast<std::size_t>(rank);
+    return now[index] == before[index];
+  });
+  return dead.empty() ? unresponsive : dead;
+}
+
 std::string ErrorReport::Exchange::cause(const std::string& error) {
   store_->setTimeout(grace_period_);
   store_->set(key_of(kNoticed, launch_.rank), "");
-  if (!store_->check({kCause})) {
-    const auto before = signs_of_life();
-    unresponsive_ = without(kNoticed);
-    const auto now = signs_of_life();
-    // A process that computes for a long time notices it later, and is not the cause, unless all
-    // processes are alive: then it has not answered within the timeout.
-    std::vector<int64_t> dead;
-    std::ranges::copy_if(unresponsive_, std::back_inserter(dead), [&](int64_t rank) {
-      const auto index = static_cast<std::size_t>(rank);
-      return now[index] == before[index];
-    });
-    if (!dead.empty()) unresponsive_ = std::move(dead);
+  const auto own = fmt::format("{}", launch_.rank);
+  if (store_->compareSet(kAuthor, "", own) != own) {
+    // The author needs the grace period, and some time for its requests.
+    wait_for(*store_, kCause, 2 * grace_period_);
+    return store_->compareSet(kCause, "", connection_has_failed(error));
   }
-  const auto text =
-      unresponsive_.empty()
-          ? fmt::format("the connection of the processes has failed: {}", error)
-          : fmt::format("rank{} {} {} not answer: {}", unresponsive_.size() > 1 ? "s" : "",
-                        fmt::join(unresponsive_, ", "), unresponsive_.size() > 1 ? "do" : "does",
-                        error);
-  return store_->compareSet(kCause, "", text);
+  if (store_->check({kCause})) return store_->get_to_str(kCause);
+  const auto unresponsive = find_unresponsive();
+  for (const auto rank : unresponsive) store_->set(key_of(kUnresponsive, rank), "");
+  store_->add(kNumUnresponsive, std::ssize(unresponsive));
+  const bool several = unresponsive.size() > 1;
+  return store_->compareSet(
+      kCause, "",
+      unresponsive.empty()
+          ? connection_has_failed(error)
+          : fmt::format("rank{} {} {} not answer: {}", several ? "s" : "",
+                        fmt::join(unresponsive, ", "), several ? "do" : "does", error));
 }
 
 void ErrorReport::Exchange::announce(const std::string& message) {
@@ -128,14 +139,15 @@ void ErrorReport::Exchange::announce(const std::string& message) {
 
 bool ErrorReport::Exchange::is_new(const std::string& message) {
   if (launch_.rank == 0) {
-    without(kDone);  // the store may end with this process
+    // The store may end with this process.
+    const auto readers = launch_.world_size - 1 - store_->add(kNumUnresponsive, 0);
+    wait_until(grace_period_, [&] { return store_->add(kDone, 0) >= readers; });
     return true;
   }
-  if (std::ranges::find(unresponsive_, 0) != unresponsive_.end() ||
-      !wait_for(*store_, kMessage, grace_period_))
+  if (store_->check({key_of(kUnresponsive, 0)}) || !wait_for(*store_, kMessage, grace_period_))
     return true;
   const bool is_new = !store_->get_to_str(kMessage).starts_with(message);
-  store_->set(key_of(kDone, launch_.rank), "");
+  store_->add(kDone, 1);
   return is_new;
 }
 

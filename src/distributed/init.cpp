@@ -112,7 +112,7 @@ class ConnectedProcesses : public train::Processes {
         error_report_(connected(
             launch, path_of_store(launch),
             [&] { return ErrorReport(store_, launch, std::min(kGracePeriod, options.timeout)); })),
-        group_(make_group(store_, launch, options)) {}
+        group_(make_group(store_, launch, options, error_report_)) {}
 
   ~ConnectedProcesses() override {
     reducer_.reset();

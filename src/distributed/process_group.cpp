@@ -16,6 +16,7 @@
 
 #include <cstdlib>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -68,11 +69,12 @@ void choose_gpu(const Launch& launch) {
 }
 
 c10::intrusive_ptr<c10d::ProcessGroup> make_group(const c10::intrusive_ptr<c10d::Store>& store,
-                                                  const Launch& launch, const Options& options) {
+                                                  const Launch& launch, const Options& options,
+                                                  ErrorReport& report) {
   const auto rank = static_cast<int>(launch.rank);
   const auto size = static_cast<int>(launch.world_size);
   const auto interfaces = network_interfaces();
-  return connected(launch, path_of_gloo(interfaces), [&] {
+  try {
     const auto gloo_options = ProcessGroupGloo::Options::create(options.timeout);
     auto& devices = gloo_options->devices;
     for (const auto& name : interfaces)
@@ -88,7 +90,10 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_group(const c10::intrusive_ptr<c10d:
                       nccl ? make_nccl(store, rank, size, options.timeout) : gloo);
     group->setDefaultBackend(ProcessGroup::BackendType::GLOO);
     return group;
-  });
+  } catch (const std::exception& error) {  // a process may have ended
+    throw not_connected(launch, path_of_gloo(interfaces),
+                        std::runtime_error(report.cause(error_text(error))));
+  }
 }
 
 }  // namespace attend::distributed

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/distributed/init.h"
+#include "distributed/error_report.h"
 #include "distributed/launch.h"
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -16,8 +17,9 @@ void choose_gpu(const Launch& launch);
 
 /// Connects the processes with each other. They find each other through `store`, which they alone
 /// use. `options.backend` is the backend of tensors on GPUs. Throws std::runtime_error if that is
-/// not possible within the timeout.
+/// not possible within the timeout; the message contains the cause that `report` finds.
 c10::intrusive_ptr<c10d::ProcessGroup> make_group(const c10::intrusive_ptr<c10d::Store>& store,
-                                                  const Launch& launch, const Options& options);
+                                                  const Launch& launch, const Options& options,
+                                                  ErrorReport& report);
 
 }  // namespace attend::distributed

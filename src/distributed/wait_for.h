@@ -2,19 +2,22 @@
 
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <string>
 #include <thread>
 
 namespace attend::distributed {
 
-/// Waits until `done` returns true. Returns false if it does not within the timeout.
+/// Waits until `done` returns true. Returns false if it does not within the timeout. Asks less and
+/// less often, since thousands of processes may ask the same store.
 template <typename Done>
 bool wait_until(std::chrono::milliseconds timeout, const Done& done) {
   const auto end = std::chrono::steady_clock::now() + timeout;
-  while (!done()) {
+  for (std::chrono::milliseconds pause(10); !done();) {
     if (std::chrono::steady_clock::now() >= end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    std::this_thread::sleep_for(pause);
+    pause = std::min(2 * pause, std::chrono::milliseconds(160));
   }
   return true;
 }
