@@ -1,5 +1,5 @@
-// Rank 0 of two processes: sums random numbers with rank 1, and writes the sums to the file FILE.
-// all_reduce_test.py is rank 1.
+// One of the processes of a launch: sums random numbers with the others, and writes the sums to the
+// file FILE. all_reduce_test.py starts it and computes the same sums in Python.
 #include "attend/distributed/init.h"
 
 #include <torch/types.h>

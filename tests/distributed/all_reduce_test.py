@@ -1,8 +1,9 @@
-"""A C++ process and a Python process sum tensors in one group of c10d.
+"""Two C++ processes sum tensors as two ranks of c10d in Python do.
 
-Run by CTest with ALL_REDUCE set to the program all_reduce, which is rank 0. Skipped without torch for Python.
+Run by CTest with ALL_REDUCE set to the program all_reduce. Skipped without torch for Python.
 """
 
+import concurrent.futures
 import datetime
 import os
 import pathlib
@@ -26,35 +27,46 @@ def random_numbers(rank):
     return [torch.randn(count, dtype=dtype) for dtype in (torch.float32, torch.float64) for count in (1, 1000, 100003)]
 
 
+SIZE = 2
+TIMEOUT = datetime.timedelta(seconds=120)
+
+
+def sums_of_rank(store, rank, numbers):
+    """Sums the numbers of two ranks with Python's c10d."""
+    group = torch.distributed.ProcessGroupGloo(store, rank, SIZE, TIMEOUT)
+    sums = numbers
+    for tensor in sums:
+        group.allreduce([tensor]).wait()
+    return b"".join(tensor.numpy().tobytes() for tensor in sums)
+
+
 class AllReduce(unittest.TestCase):
-    def test_cpp_and_python_get_the_same_sums(self):
+    def sums_of_programs(self, folder):
+        """Returns what each process of the C++ program writes."""
         with socket.socket() as found:
             found.bind(("127.0.0.1", 0))
             port = found.getsockname()[1]
-        with tempfile.TemporaryDirectory() as folder:
-            path = pathlib.Path(folder, "sums")
-            environment = {**os.environ, "RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1",
+        paths = [pathlib.Path(folder, f"sums{rank}") for rank in range(SIZE)]
+        programs = []
+        for rank, path in enumerate(paths):
+            environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(SIZE), "MASTER_ADDR": "127.0.0.1",
                            "MASTER_PORT": str(port)}
-            program = subprocess.Popen([os.environ["ALL_REDUCE"], path], env=environment)
-            timeout = datetime.timedelta(seconds=120)
-            store = torch.distributed.TCPStore("127.0.0.1", port, 2, False, timeout)
-            store.set("attend/join/1", "python")
-            session = store.get("attend/session/python").decode()
-            store = torch.distributed.PrefixStore(f"attend/{session}", store)
-            store.set("properties/1", store.get("properties/0"))
-            group = torch.distributed.ProcessGroupGloo(store, 1, 2, timeout)
-            sums = random_numbers(1)
-            for tensor in sums:
-                group.allreduce([tensor]).wait()
-            self.assertEqual(program.wait(timeout=120), 0)
-            content = bytearray(path.read_bytes())
-        offset = 0
-        for tensor, first, second in zip(sums, random_numbers(0), random_numbers(1)):
-            found = torch.frombuffer(content, dtype=tensor.dtype, count=tensor.numel(), offset=offset)
-            offset += tensor.nbytes
-            self.assertTrue(torch.equal(found, tensor))
-            self.assertTrue(torch.equal(found, first + second), "a sum of two numbers is exact up to its rounding")
-        self.assertEqual(offset, len(content))
+            programs.append(subprocess.Popen([os.environ["ALL_REDUCE"], path], env=environment))
+            self.addCleanup(programs[-1].wait)
+            self.addCleanup(programs[-1].kill)
+        self.assertEqual([program.wait(timeout=120) for program in programs], [0] * SIZE)
+        return [path.read_bytes() for path in paths]
+
+    def test_cpp_and_python_get_the_same_sums(self):
+        with tempfile.TemporaryDirectory() as folder:
+            found = self.sums_of_programs(folder)
+        store = torch.distributed.HashStore()
+        with concurrent.futures.ThreadPoolExecutor(SIZE) as threads:
+            expected = list(threads.map(sums_of_rank, [store] * SIZE, range(SIZE), map(random_numbers, range(SIZE))))
+        exact = b"".join((first + second).numpy().tobytes() for first, second in zip(*map(random_numbers, range(SIZE))))
+        self.assertEqual([len(content) for content in found], [len(exact)] * SIZE)
+        for content in (*found, *expected):
+            self.assertTrue(content == exact, "a sum of two numbers is exact up to its rounding")
 
 
 if __name__ == "__main__":

@@ -3,26 +3,31 @@
 #include "distributed/launch.h"
 
 #include <arpa/inet.h>
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cstdint>
 #include <exception>
+#include <random>
 #include <thread>
 
 namespace attend::distributed {
 namespace {
 
+/// Returns a port that no program listens at, and that the system does not give to connections.
 int64_t free_port() {
-  const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  EXPECT_EQ(::bind(listener, reinterpret_cast<sockaddr*>(&address), size), 0);
-  EXPECT_EQ(::getsockname(listener, reinterpret_cast<sockaddr*>(&address), &size), 0);
-  ::close(listener);
-  return ntohs(address.sin_port);
+  std::random_device random;
+  std::uniform_int_distribution<uint16_t> ports(20000, 31999);
+  for (;;) {
+    const int listener = ::socket(AF_INET, SOCK_STREAM, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(ports(random));
+    const bool is_free =
+        ::bind(listener, reinterpret_cast<sockaddr*>(&address), sizeof(address)) == 0;
+    ::close(listener);
+    if (is_free) return ntohs(address.sin_port);
+  }
 }
 
 }  // namespace
