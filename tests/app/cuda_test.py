@@ -7,8 +7,7 @@ import json
 import unittest
 
 from attend_command import attend
-from distributed_test import ends_of, start_ranks
-from small_runs import RunsTest
+from distributed_test import ProcessesTest, ends_of
 
 SMALL = ["--task", "copy", "--max-steps", 20, "--eval-every", 10, "--checkpoint-every", 5, "--log-every", 1]
 
@@ -18,7 +17,7 @@ def losses(run):
     return [row["train_loss"] for row in rows if "train_loss" in row]
 
 
-class OnCuda(RunsTest):
+class OnCuda(ProcessesTest):
     def setUp(self):
         super().setUp()
         self.run_directory = self.folder / "run"
@@ -49,8 +48,8 @@ class OnCuda(RunsTest):
     def test_processes_follow_one_process(self):
         for backend in ("auto", "gloo"):
             run = self.folder / backend
-            ends = ends_of(start_ranks(["train", *SMALL, "--device", "cuda", "--ddp-backend", backend, "--out", run],
-                                       2))
+            ends = ends_of(self.start_ranks(["train", *SMALL, "--device", "cuda", "--ddp-backend", backend, "--out",
+                                             run], 2))
             self.assertEqual([end[0] for end in ends], [0, 0], ends)
             progress, of_rank_1 = (end[2] for end in ends)
             self.assertTrue(all(line.startswith("step ") for line in progress.splitlines()), progress)

@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import shutil
 import signal
 import socket
 import struct
@@ -19,7 +20,7 @@ import time
 import unittest
 
 from attend_command import ATTEND, attend, expect_names
-from small_runs import (DEMANDING, RunsTest, checkpoints, last_step, read_safetensors, reports_of, result_of,
+from small_runs import (DEMANDING, RunsTest, checkpoints, kill, last_step, read_safetensors, reports_of, result_of,
                         wait_for)
 
 README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
@@ -37,33 +38,11 @@ def tiny(**values):
 
 
 def free_port():
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
-
-
-def start_ranks(arguments, size, port=None, only=None, of_last=(), **variables_of_last):
-    """Starts the processes as a launcher does; returns them by rank. `only`: the ranks that are started;
-    `of_last`: arguments that only the last rank has, and `variables_of_last` of its environment."""
-    port = port or free_port()
-    processes = []
-    for rank in only or range(size):
-        environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
-                       "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        command = [ATTEND, *map(str, arguments)]
-        if rank == size - 1:
-            command += map(str, of_last)
-            environment |= variables_of_last
-        processes.append(subprocess.Popen(command, env=environment, encoding="utf-8",
-                                          stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-    return processes
-
-
-def torchrun(*arguments):
-    """Starts torchrun with two processes of the command."""
-    return subprocess.Popen([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", "--no-python",
-                             "--master-port", str(free_port()), *map(str, arguments)],
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding="utf-8")
+    """Returns a port that no program listens at, and that the system does not give to connections."""
+    while True:
+        with socket.socket() as found, contextlib.suppress(OSError):
+            found.bind(("", random.randrange(20000, 32000)))
+            return found.getsockname()[1]
 
 
 def children_of(process):
@@ -103,9 +82,41 @@ def distance(run, reference):
     return (difference / norm) ** 0.5
 
 
-class Distributed(RunsTest):
+class ProcessesTest(RunsTest):
+    """Starts processes, which end with the test."""
+
+    def start(self, command, environment=None):
+        process = subprocess.Popen(list(map(str, command)), env=environment, encoding="utf-8", stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(kill, process)
+        return process
+
+    def start_ranks(self, arguments, size, port=None, only=None, of_last=(), of_all=(), **variables_of_last):
+        """Starts the processes as a launcher does; returns them by rank. `only`: the ranks that are started;
+        `of_all`: variables of the environment of each; `of_last`: arguments that only the last rank has, and
+        `variables_of_last` of its environment."""
+        port = port or free_port()
+        processes = []
+        for rank in only or range(size):
+            environment = {**os.environ, "RANK": str(rank), "WORLD_SIZE": str(size), "LOCAL_RANK": str(rank),
+                           "LOCAL_WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+                           **dict(of_all)}
+            command = [ATTEND, *arguments]
+            if rank == size - 1:
+                command += of_last
+                environment |= variables_of_last
+            processes.append(self.start(command, environment))
+        return processes
+
+    def torchrun(self, *arguments):
+        """Starts torchrun with two processes of the command."""
+        return self.start([sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", 2, "--no-python",
+                           "--master-port", free_port(), *arguments])
+
+
+class Distributed(ProcessesTest):
     def train_ranks(self, size, *arguments):
-        ends = ends_of(start_ranks(["train", *arguments], size))
+        ends = ends_of(self.start_ranks(["train", *arguments], size))
         self.assertEqual([end[0] for end in ends], [0] * size, ends)
         return ends
 
@@ -156,7 +167,7 @@ class Distributed(RunsTest):
                      "--checkpoint-every", 5]
         whole, resumed = self.folder / "whole", self.folder / "resumed"
         self.train_ranks(2, *arguments, "--out", whole)
-        processes = start_ranks(["train", *arguments, "--out", resumed], 2)
+        processes = self.start_ranks(["train", *arguments, "--out", resumed], 2)
         self.assertTrue(wait_for(lambda: last_step(resumed) >= 10, processes[0]))
         for process in processes:
             process.kill()
@@ -167,7 +178,8 @@ class Distributed(RunsTest):
 
     def test_a_signal_to_one_process_stops_all_and_saves(self):
         run = self.folder / "run"
-        processes = start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out", run], 2)
+        processes = self.start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out",
+                                      run], 2)
         self.assertTrue(wait_for(lambda: last_step(run) >= 10, processes[0]))
         processes[1].send_signal(signal.SIGINT)
         ends = ends_of(processes)
@@ -178,14 +190,14 @@ class Distributed(RunsTest):
 
     def test_wrong_input_is_refused_by_all(self):
         run = self.folder / "run"
-        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(batch_size=1), "--out", run], 2))
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(batch_size=1), "--out", run], 2))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], 1, 2, "--batch-size")
         self.assertEqual(ends[1][2], "", "printed once")
         self.assertFalse(run.exists())
         self.train(*tiny(max_steps=2), "--task", "copy", "--out", run)
         before = (run / "model.safetensors").read_bytes()
-        ends = ends_of(start_ranks(["train", "--resume", run], 2))
+        ends = ends_of(self.start_ranks(["train", "--resume", run], 2))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         self.assertEqual((run / "model.safetensors").read_bytes(), before)
 
@@ -193,6 +205,7 @@ class Distributed(RunsTest):
         for variables, names in (
             ({"RANK": "2", "WORLD_SIZE": "2"}, ("RANK", 2)),
             ({"RANK": "x", "WORLD_SIZE": "2"}, ("RANK", "x")),
+            ({"RANK": "0"}, ("RANK", "WORLD_SIZE")),
             ({"RANK": "0", "WORLD_SIZE": "2"}, ("MASTER_ADDR",)),
             ({"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0"}, ("MASTER_PORT", 0)),
         ):
@@ -203,8 +216,8 @@ class Distributed(RunsTest):
     def endless(self, size, *arguments, **options):
         """Starts processes that train until they are stopped; returns them and the run."""
         run = self.folder / "run"
-        processes = start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out", run,
-                                 *arguments], size, **options)
+        processes = self.start_ranks(["train", "--task", "copy", *tiny(max_steps=1000000, checkpoint_every=5), "--out",
+                                      run, *arguments], size, **options)
         self.assertTrue(wait_for(lambda: last_step(run) >= 10, processes[0]))
         return processes, run
 
@@ -227,6 +240,20 @@ class Distributed(RunsTest):
         self.assertEqual(ends[1][0], 1, ends)
         expect_names(self, ends[1][2], "rank 0", f"127.0.0.1:{port}")
 
+    def test_a_signal_to_rank_0_during_an_error_ends_all(self):
+        processes, run = self.endless(3, "--ddp-timeout", 2)
+        processes[1].send_signal(signal.SIGSTOP)  # rank 0 waits for it, then finds the cause
+        processes[2].kill()
+        time.sleep(random.uniform(0, 5))
+        processes[0].send_signal(signal.SIGTERM)
+        processes[0].wait(timeout=240)
+        processes[1].send_signal(signal.SIGCONT)
+        ends = ends_of(processes)
+        self.assertIn(ends[0][0], (1, -signal.SIGTERM), ends)
+        self.assertEqual(ends[1][0], 1, ends)
+        self.assertRegex(ends[1][2], r"\brank [02]\b")
+        self.train_ranks(3, "--resume", run, "--max-steps", last_step(run) + 5)
+
     def test_a_process_that_hangs_is_named(self):
         processes, _ = self.endless(2, "--ddp-timeout", 3)
         processes[1].send_signal(signal.SIGSTOP)
@@ -236,7 +263,7 @@ class Distributed(RunsTest):
 
     def test_an_error_of_one_process_is_named(self):
         missing = self.folder / "missing.txt"
-        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
                                    of_last=["--resume", missing]))
         self.assertEqual([end[0] for end in ends], [1, 2], ends)
         for _, _, error in ends:
@@ -245,7 +272,7 @@ class Distributed(RunsTest):
 
     def test_processes_with_other_recipes_are_refused(self):
         run = self.folder / "run"
-        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", run], 3,
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--out", run], 3,
                                    of_last=["--label-smoothing", 0.25]))
         self.assertEqual([end[0] for end in ends], [2] * 3, ends)
         expect_names(self, ends[0][2], "rank 2", "--label-smoothing", 0.25)
@@ -253,20 +280,20 @@ class Distributed(RunsTest):
         self.assertFalse(run.exists())
 
     def test_processes_with_other_world_sizes_are_refused(self):
-        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
                                    WORLD_SIZE="3"))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         for _, _, error in ends:
             expect_names(self, error, "rank 1", "WORLD_SIZE", 2, 3)
 
     def test_a_process_that_does_not_start_is_named(self):
-        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",
                                     self.folder / "run"], 2, only=[0]))
         self.assertEqual(ends[0][0], 1, ends)
         expect_names(self, ends[0][2], "rank 1", 2)
 
     def test_all_name_a_process_that_does_not_start(self):
-        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",
                                     self.folder / "run"], 3, only=[0, 1]))
         self.assertEqual([end[0] for end in ends], [1, 1], ends)
         for _, _, error in ends:
@@ -276,7 +303,7 @@ class Distributed(RunsTest):
         run = self.folder / "run"
         diverging = tiny(lr=10, optimizer="muon", weight_decay=10, schedule="constant", max_grad_norm=0,
                          checkpoint_every=1)
-        ends = ends_of(start_ranks(["train", "--task", "copy", *diverging, "--out", run], 2))
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *diverging, "--out", run], 2))
         self.assertEqual([end[0] for end in ends], [1, 1], ends)
         expect_names(self, ends[0][2], "train_loss")
         self.assertEqual(ends[1][2], "", "printed once")
@@ -295,7 +322,7 @@ class Distributed(RunsTest):
 
     def test_serve_is_refused(self):
         run = self.folder / "run"
-        ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--serve=0", "--out", run], 2))
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--serve=0", "--out", run], 2))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], "--serve", 2, "attend serve")
         self.assertEqual(ends[1][2], "", "printed once")
@@ -306,16 +333,59 @@ class Distributed(RunsTest):
             used.bind(("", 0))
             used.listen()
             port = used.getsockname()[1]
-            ends = ends_of(start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2, port=port,
-                                       only=[0]))
+            ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
+                                            port=port, only=[0]))
         self.assertEqual(ends[0][0], 1, ends)
         expect_names(self, ends[0][2], "rank 0", port)
+
+    def test_a_port_of_a_program_that_does_not_answer_is_named(self):
+        with socket.socket() as other:
+            other.bind(("", 0))
+            other.listen()  # the system accepts connections
+            port = other.getsockname()[1]
+            arguments = ["train", "--task", "copy", *tiny(), "--ddp-timeout", 1, "--out", self.folder / "run"]
+            own = self.start_ranks(arguments, 2, port=port)
+            of_launcher = self.start_ranks(arguments, 2, port=port, of_all={"TORCHELASTIC_USE_AGENT_STORE": "True"})
+            for processes in (own, of_launcher):
+                ends = ends_of(processes)
+                self.assertEqual([end[0] for end in ends], [1, 1], ends)
+                for rank, (_, _, error) in enumerate(ends):
+                    expect_names(self, error, f"rank {rank}", f"127.0.0.1:{port}")
+        self.assertFalse((self.folder / "run").exists())
+
+    def start_store(self):
+        """Starts a store as torchrun does; returns its process and port."""
+        self.require_torchrun()
+        script = ("import sys, torch.distributed; "
+                  "store = torch.distributed.TCPStore('127.0.0.1', int(sys.argv[1]), is_master=True); "
+                  "print('ready', flush=True); sys.stdin.read()")
+        port = free_port()
+        store = subprocess.Popen([sys.executable, "-c", script, str(port)], stdin=subprocess.PIPE,
+                                 stdout=subprocess.PIPE, encoding="utf-8")
+        self.addCleanup(kill, store)
+        self.assertEqual(store.stdout.readline(), "ready\n")
+        return store, port
+
+    def test_a_store_of_the_launcher_that_is_gone_is_named(self):
+        of_launcher = {"TORCHELASTIC_USE_AGENT_STORE": "True"}
+        store, port = self.start_store()
+        processes, _ = self.endless(2, port=port, of_all=of_launcher)
+        kill(store)
+        processes[1].kill()
+        ends = ends_of(processes)
+        self.assertEqual(ends[0][0], 1, ends)
+        expect_names(self, ends[0][2], f"127.0.0.1:{port}")
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 1, "--out",
+                                         self.folder / "new"], 2, port=port, of_all=of_launcher))
+        self.assertEqual([end[0] for end in ends], [1, 1], ends)
+        for rank, (_, _, error) in enumerate(ends):
+            expect_names(self, error, f"rank {rank}", f"127.0.0.1:{port}")
 
     def test_print_config_connects_no_processes(self):
         arguments = ["train", "--task", "copy", *tiny(), "--print-config"]
         recipe = attend(*arguments).stdout
         for rank, expected in (([0], recipe), ([1], "")):
-            self.assertEqual(ends_of(start_ranks(arguments, 2, only=rank)), [(0, expected, "")])
+            self.assertEqual(ends_of(self.start_ranks(arguments, 2, only=rank)), [(0, expected, "")])
 
     def test_options_for_processes(self):
         arguments = ["--task", "copy", *tiny(dropout=0)]
@@ -328,7 +398,7 @@ class Distributed(RunsTest):
         for option, value in (("--ddp-timeout", 0), ("--ddp-bucket-mb", 0), ("--ddp-backend", "mpi"),
                               ("--ddp-compression", "fp8")):
             self.fails(2, [*arguments, option, value], option, str(value))
-        ends = ends_of(start_ranks(["train", *arguments, "--ddp-backend", "nccl", "--out", self.folder / "run"], 2))
+        ends = ends_of(self.start_ranks(["train", *arguments, "--ddp-backend", "nccl", "--out", self.folder / "run"], 2))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], "nccl", "gloo")
 
@@ -341,7 +411,7 @@ class Distributed(RunsTest):
         for run, option in ((whole, ["--ddp-shard-optimizer"]), (sharded, [])):
             self.train_ranks(2, "--resume", run, "--max-steps", 120, *option)
         self.assertTrue(result_of(whole) == result_of(sharded))
-        ends = ends_of(start_ranks(["train", *arguments, "--out", self.folder / "run"], 2,
+        ends = ends_of(self.start_ranks(["train", *arguments, "--out", self.folder / "run"], 2,
                                    of_last=["--ddp-shard-optimizer"]))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], "rank 1", "shard_optimizer")
@@ -352,7 +422,7 @@ class Distributed(RunsTest):
                      50, "--checkpoint-every", 5]
         whole, restarted = self.folder / "whole", self.folder / "restarted"
         self.train_ranks(2, *arguments, "--out", whole)
-        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out",
+        launcher = self.torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out",
                             restarted)
         self.assertTrue(wait_for(lambda: last_step(restarted) >= 10, launcher))
         os.kill(children_of(launcher)[0], signal.SIGKILL)
@@ -361,29 +431,68 @@ class Distributed(RunsTest):
         self.assertTrue(result_of(whole) == result_of(restarted))
         self.assertEqual(reports_of(whole), reports_of(restarted))
 
-    def test_a_kill_at_any_moment_loses_nothing(self):
-        """The environment variable KILLS is the number of kills, each of one process of a training."""
-        self.require_torchrun()
-        seed = random.randrange(1 << 30)
-        moments = random.Random(seed)
+    def at_random_moments(self, kill_in_run):
+        """Calls `kill_in_run(arguments, run, moment, moments)`, which kills a process of a training after `moment`
+        seconds and completes the run, until it has returned True KILLS times (an environment variable). It returns
+        False if the training had ended before. `moments`: random numbers."""
         arguments = ["--task", "copy", "--num-layers", 1, "--threads", 1, *DEMANDING, "--max-steps", 150, "--eval-every",
                      50, "--checkpoint-every", 5]
+        seed = random.randrange(1 << 30)
+        moments = random.Random(seed)
         whole = self.folder / "whole"
         start = time.monotonic()
         self.train_ranks(2, *arguments, "--out", whole)
         seconds = time.monotonic() - start
-        for kill in range(int(os.environ.get("KILLS", 3))):
-            run = self.folder / f"run{kill}"
-            launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out", run)
-            self.assertTrue(wait_for(lambda: len(children_of(launcher)) == 2, launcher))
+        kills = int(os.environ.get("KILLS", 3))
+        hits = tries = 0
+        while hits < kills:
+            run = self.folder / f"run{tries}"
+            tries += 1
+            self.assertLess(tries, 3 * kills + 5, "most trainings have ended before the kill")
             moment = moments.uniform(0, seconds)
-            time.sleep(moment)
-            with contextlib.suppress(ProcessLookupError, IndexError):
-                os.kill(moments.choice(children_of(launcher)), signal.SIGKILL)
-            out, error = launcher.communicate(timeout=240)
-            with self.subTest(seed=seed, kill=kill, moment=moment):
-                self.assertEqual(launcher.returncode, 0, out + error)
+            with self.subTest(seed=seed, kill=hits, moment=moment):
+                hits += kill_in_run(arguments, run, moment, moments)
                 self.assertTrue(result_of(whole) == result_of(run))
+            shutil.rmtree(run, ignore_errors=True)
+
+    def test_torchrun_goes_on_after_a_kill_at_any_moment(self):
+        self.require_torchrun()
+
+        def kill_in_run(arguments, run, moment, moments):
+            launcher = self.torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out",
+                                     run)
+            self.assertTrue(wait_for(lambda: len(children_of(launcher)) == 2, launcher))
+            time.sleep(moment)
+            children = children_of(launcher)
+            if is_hit := len(children) == 2:
+                os.kill(moments.choice(children), signal.SIGKILL)
+            out, error = launcher.communicate(timeout=240)
+            self.assertEqual(launcher.returncode, 0, out + error)
+            return is_hit
+
+        self.at_random_moments(kill_in_run)
+
+    def test_the_others_name_a_process_that_is_killed_at_any_moment(self):
+        def kill_in_run(arguments, run, moment, moments):
+            port = free_port()
+            processes = self.start_ranks(["train", *arguments, "--ddp-timeout", 5, "--out", run], 2, port=port)
+            time.sleep(moment)
+            killed = moments.randrange(2)
+            processes[killed].kill()
+            ends = ends_of(processes)
+            status, _, error = ends[1 - killed]
+            if ends[killed][0] == 0 or status == 0:  # has ended before
+                self.assertEqual(status, 0, ends)
+            else:
+                self.assertEqual((ends[killed][0], status), (-signal.SIGKILL, 1), ends)
+                # Rank 0 is known by the address of its store before the processes are connected.
+                self.assertRegex(error, rf"rank {killed}\b" if killed else rf"rank 0\b|127\.0\.0\.1:{port}\b")
+            began = checkpoints(run) if run.exists() else []
+            if status:
+                self.train_ranks(2, *(["--resume", run] if began else [*arguments, "--overwrite", "--out", run]))
+            return status != 0
+
+        self.at_random_moments(kill_in_run)
 
     def test_restarts_by_torchrun_do_not_resume_a_run_that_existed(self):
         self.require_torchrun()
@@ -391,13 +500,13 @@ class Distributed(RunsTest):
         arguments = ["--task", "copy", *tiny()]
         self.train("--task", "copy", *tiny(max_steps=20), "--out", run)
         before, run_id = result_of(run), run_id_of(run)
-        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out", run)
+        launcher = self.torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", *arguments, "--out", run)
         _, error = launcher.communicate(timeout=240)
         self.assertNotEqual(launcher.returncode, 0)
         expect_names(self, error, "--resume", "--overwrite", run)
         self.assertEqual(result_of(run), before)
         # The first start fails before the command.
-        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, "sh", "-c",
+        launcher = self.torchrun("--max-restarts", 1, "--monitor-interval", 0.1, "sh", "-c",
                             'test $TORCHELASTIC_RESTART_COUNT = 1 && exec "$0" "$@"', ATTEND, "train", *arguments,
                             "--overwrite", "--out", run)
         out, error = launcher.communicate(timeout=240)
@@ -410,7 +519,7 @@ class Distributed(RunsTest):
         self.require_torchrun()
         run = self.folder / "run"
         self.train("--task", "copy", *tiny(max_steps=2), "--out", run)
-        launcher = torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", "--task", "copy",
+        launcher = self.torchrun("--max-restarts", 1, "--monitor-interval", 0.1, ATTEND, "train", "--task", "copy",
                             *tiny(max_steps=300, checkpoint_every=5), "--overwrite", "--out", run)
         self.assertTrue(wait_for(lambda: last_step(run) >= 10, launcher))
         os.kill(children_of(launcher)[0], signal.SIGKILL)
@@ -426,8 +535,7 @@ class Distributed(RunsTest):
                    "c10d", "--rdzv-endpoint", f"127.0.0.1:{free_port()}", "--rdzv-id", "run", "--max-restarts", 2,
                    "--monitor-interval", 0.1, "--no-python", ATTEND, "train", "--task", "copy",
                    *tiny(max_steps=300, checkpoint_every=5), "--ddp-timeout", 60, "--out", run]
-        nodes = [subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                  encoding="utf-8") for _ in range(2)]
+        nodes = [self.start(command) for _ in range(2)]
         self.assertTrue(wait_for(lambda: last_step(run) >= 10, nodes[0]))
         os.kill(children_of(nodes[1])[0], signal.SIGKILL)  # torchrun counts only restarts of this node
         ends = ends_of(nodes)
@@ -443,7 +551,7 @@ class Distributed(RunsTest):
         self.require_torchrun()
         arguments = ["--task", "copy", *tiny(dropout=0)]
         self.train(*arguments, "--out", self.folder / "one")
-        launcher = torchrun(ATTEND, "train", *arguments, "--out", self.folder / "two")
+        launcher = self.torchrun(ATTEND, "train", *arguments, "--out", self.folder / "two")
         _, error = launcher.communicate(timeout=240)
         self.assertEqual(launcher.returncode, 0, error)
         self.expect_close(self.folder / "two", self.folder / "one")

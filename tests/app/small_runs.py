@@ -35,10 +35,11 @@ def start_in_terminal(*arguments):
                             text=True, preexec_fn=as_in_a_terminal)
 
 
-def wait_for(condition, process):
-    """Waits for the condition; returns False if the process ends first."""
+def wait_for(condition, process, seconds=240):
+    """Waits for the condition; returns False if the process ends first, or after these seconds."""
+    end = time.monotonic() + seconds
     while not condition():
-        if process.poll() is not None:
+        if process.poll() is not None or time.monotonic() > end:
             return False
         time.sleep(0.0005)
     return True

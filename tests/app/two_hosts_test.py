@@ -36,8 +36,8 @@ if __name__ == "__main__" and IN_NAMESPACE not in os.environ:
     enter_namespace()
 
 from attend_command import ATTEND, expect_names  # noqa: E402
-from distributed_test import ends_of, start_ranks, tiny  # noqa: E402
-from small_runs import DEMANDING, RunsTest, checkpoints, last_step, reports_of, result_of, wait_for  # noqa: E402
+from distributed_test import ProcessesTest, ends_of, tiny  # noqa: E402
+from small_runs import DEMANDING, checkpoints, last_step, reports_of, result_of, wait_for  # noqa: E402
 
 PORT = 29500
 
@@ -91,12 +91,12 @@ def dropped_packets(host):
     return sum(qdisc["drops"] for qdisc in json.loads(host.run("tc", "-json", "-statistics", "qdisc", "show")))
 
 
-class TwoHosts(RunsTest):
+class TwoHosts(ProcessesTest):
     def make_hosts(self, **options):
         self.hosts = [Host(self, number, **options) for number in (1, 2)]
         connect(self.hosts, "link0", "10.77.0")
 
-    def start(self, arguments, per_host=1, **variables):
+    def start_on_hosts(self, arguments, per_host=1, **variables):
         """Starts processes by hand; returns them by rank. `variables`: more of the environment of each."""
         size = 2 * per_host
         processes = []
@@ -105,8 +105,7 @@ class TwoHosts(RunsTest):
                            "MASTER_PORT": str(PORT), "LOCAL_RANK": str(rank % per_host),
                            "LOCAL_WORLD_SIZE": str(per_host), **variables}
             command = self.hosts[rank // per_host].command(ATTEND, "train", *arguments)
-            processes.append(subprocess.Popen(command, env=environment, encoding="utf-8", stdout=subprocess.PIPE,
-                                              stderr=subprocess.PIPE))
+            processes.append(self.start(command, environment))
         return processes
 
     def succeed(self, processes):
@@ -116,7 +115,7 @@ class TwoHosts(RunsTest):
     def train_on_one_host(self, size, arguments):
         """The undisturbed run, on the loopback interface."""
         whole = self.folder / "whole"
-        self.succeed(start_ranks(["train", *arguments, "--overwrite", "--out", whole], size))
+        self.succeed(self.start_ranks(["train", *arguments, "--overwrite", "--out", whole], size))
         return whole
 
     def expect_same(self, found, expected):
@@ -133,7 +132,7 @@ class TwoHosts(RunsTest):
                 before = sum(map(dropped_packets, self.hosts))
                 two = self.folder / f"two{per_host}"
                 arguments = ["--task", "copy", *tiny(max_steps=30, eval_every=10, dropout=0.1)]
-                self.succeed(self.start([*arguments, "--out", two], per_host))
+                self.succeed(self.start_on_hosts([*arguments, "--out", two], per_host))
                 self.assertGreater(sum(map(dropped_packets, self.hosts)), before)
                 self.expect_same(two, self.train_on_one_host(2 * per_host, arguments))
 
@@ -153,7 +152,7 @@ class TwoHosts(RunsTest):
         arguments = ["--task", "copy", "--num-layers", 1, "--threads", 1, *DEMANDING, "--max-steps", 100, "--eval-every",
                      50, "--checkpoint-every", 5]
         whole = self.train_on_one_host(4, arguments)
-        processes = self.start([*arguments, "--ddp-timeout", 3, "--out", broken], per_host=2)
+        processes = self.start_on_hosts([*arguments, "--ddp-timeout", 3, "--out", broken], per_host=2)
         self.assertTrue(wait_for(lambda: last_step(broken) >= 10, processes[0]))
         self.hosts[0].run("ip", "link", "set", "link0", "down")
         ends = ends_of(processes)
@@ -163,13 +162,13 @@ class TwoHosts(RunsTest):
             expect_names(self, error, "rank 0", f"node1:{PORT}")
         self.assertLess(last_step(broken), 100)
         self.hosts[0].run("ip", "link", "set", "link0", "up")
-        self.succeed(self.start(["--resume", broken], per_host=2))
+        self.succeed(self.start_on_hosts(["--resume", broken], per_host=2))
         self.expect_same(broken, whole)
 
     def test_a_link_that_is_down_at_the_start_is_named(self):
         self.make_hosts()
         self.hosts[0].run("ip", "link", "set", "link0", "down")
-        ends = ends_of(self.start(["--task", "copy", *tiny(), "--ddp-timeout", 3, "--out", self.folder / "run"]))
+        ends = ends_of(self.start_on_hosts(["--task", "copy", *tiny(), "--ddp-timeout", 3, "--out", self.folder / "run"]))
         self.assertEqual([end[0] for end in ends], [1, 1], ends)
         for _, _, error in ends:
             expect_names(self, error, "rank 1")
@@ -188,7 +187,7 @@ class TwoHosts(RunsTest):
             with self.subTest(**variables):
                 before = {link: sent_bytes(self.hosts[1], link) for link in (used, unused)}
                 out = self.folder / f"run{number}"
-                self.succeed(self.start([*arguments, "--out", out], **variables))
+                self.succeed(self.start_on_hosts([*arguments, "--out", out], **variables))
                 sent = {link: sent_bytes(self.hosts[1], link) - before[link] for link in before}
                 # With two processes, each sends the gradients once in a step.
                 weights = (checkpoints(out)[-1] / "model.safetensors").stat().st_size
@@ -200,21 +199,21 @@ class TwoHosts(RunsTest):
         connect(self.hosts, "link1", "10.77.1")
         arguments = ["--task", "copy", *tiny()]
         two = self.folder / "two"
-        self.succeed(self.start([*arguments, "--out", two], GLOO_SOCKET_IFNAME="link0,link1"))
+        self.succeed(self.start_on_hosts([*arguments, "--out", two], GLOO_SOCKET_IFNAME="link0,link1"))
         self.expect_same(two, self.train_on_one_host(2, arguments))
 
     def test_a_host_name_of_the_loopback_interface_needs_the_variable(self):
         self.make_hosts(own_address="127.0.1.1")  # as Debian installs it
         arguments = ["--task", "copy", *tiny(), "--ddp-timeout", 3, "--out", self.folder / "run"]
-        ends = ends_of(self.start(arguments, MASTER_ADDR="10.77.0.1"))
+        ends = ends_of(self.start_on_hosts(arguments, MASTER_ADDR="10.77.0.1"))
         self.assertEqual([end[0] for end in ends], [1, 1], ends)
         for rank, (_, _, error) in enumerate(ends):
             expect_names(self, error, f"rank {rank}", "GLOO_SOCKET_IFNAME")
-        self.succeed(self.start(arguments, MASTER_ADDR="10.77.0.1", GLOO_SOCKET_IFNAME="link0"))
+        self.succeed(self.start_on_hosts(arguments, MASTER_ADDR="10.77.0.1", GLOO_SOCKET_IFNAME="link0"))
 
     def test_an_unknown_interface_is_named(self):
         self.make_hosts()
-        ends = ends_of(self.start(["--task", "copy", *tiny(), "--ddp-timeout", 3, "--out", self.folder / "run"],
+        ends = ends_of(self.start_on_hosts(["--task", "copy", *tiny(), "--ddp-timeout", 3, "--out", self.folder / "run"],
                                   GLOO_SOCKET_IFNAME="link7"))
         self.assertEqual([end[0] for end in ends], [1, 1], ends)
         for rank, (_, _, error) in enumerate(ends):
@@ -228,10 +227,10 @@ class TwoHosts(RunsTest):
         self.make_hosts()
         arguments = ["--task", "copy", *tiny()]
         two = self.folder / "two"
-        launchers = [subprocess.Popen(host.command(
+        launchers = [self.start(host.command(
             sys.executable, "-m", "torch.distributed.run", "--nnodes", 2, "--node-rank", rank, "--master-addr", "node1",
-            "--master-port", PORT, "--nproc-per-node", 2, "--no-python", ATTEND, "train", *arguments, "--out", two),
-            encoding="utf-8", stdout=subprocess.PIPE, stderr=subprocess.PIPE) for rank, host in enumerate(self.hosts)]
+            "--master-port", PORT, "--nproc-per-node", 2, "--no-python", ATTEND, "train", *arguments, "--out", two))
+                     for rank, host in enumerate(self.hosts)]
         self.succeed(launchers)
         self.expect_same(two, self.train_on_one_host(4, arguments))
 
