@@ -157,10 +157,10 @@ ErrorReport::ErrorReport(c10::intrusive_ptr<c10d::Store> store, const Launch& la
       grace_period_(grace_period),
       exchange_(std::make_shared<Exchange>(store, launch, grace_period)),
       // A connection of its own: the main thread may wait in the other one.
-      heartbeat_([own = store->clone(), key = key_of(kAlive, launch.rank),
-                  period = grace_period / kBeats](const std::stop_token& stop) {
-        beat(stop, *own, key, period);
-      }) {}
+      heartbeat_(
+          [own = call_with_timeout(kMaxWaits * grace_period, [store] { return store->clone(); }),
+           key = key_of(kAlive, launch.rank), period = grace_period / kBeats](
+              const std::stop_token& stop) { beat(stop, *own, key, period); }) {}
 
 template <typename Question>
 auto ErrorReport::ask(const Question& question) const {

@@ -19,6 +19,7 @@ class ATTEND_API ErrorReport {
  public:
   /// A process waits at most for `grace_period` until the others have noticed that one has ended. A
   /// thread shows the others, more often than that, that this process is alive.
+  /// Throws c10::Error if the store does not answer.
   ErrorReport(c10::intrusive_ptr<c10d::Store> store, const Launch& launch,
               std::chrono::milliseconds grace_period);
 
