@@ -81,7 +81,7 @@ bool any_process(Processes& processes, bool value) {
   return count.item<int64_t>() > 0;
 }
 
-std::vector<std::string> texts_of_all(Processes& processes, const std::string& text) {
+std::vector<std::string> all_gather_text(Processes& processes, const std::string& text) {
   const auto size = processes.world_size();
   auto lengths = torch::zeros({size}, torch::kLong);
   lengths[processes.rank()] = static_cast<int64_t>(text.size());
@@ -103,7 +103,7 @@ void check_equal(Processes& processes, const std::map<std::string, std::string>&
   if (processes.world_size() == 1) return;
   const auto expected = Json::parse(broadcast(processes, Json(values).dump()))
                             .get<std::map<std::string, std::string>>();
-  const auto texts = texts_of_all(processes, first_difference(values, expected));
+  const auto texts = all_gather_text(processes, first_difference(values, expected));
   for (std::size_t rank = 0; rank < texts.size(); ++rank) {
     if (!texts[rank].empty()) {
       throw InputError(
@@ -159,7 +159,7 @@ Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint) {
           broadcast(processes, checkpoint.best)};
 }
 
-void in_rank_0(Processes& processes, const std::function<void()>& work) {
+void run_on_rank_0(Processes& processes, const std::function<void()>& work) {
   if (processes.world_size() == 1) return work();
   constexpr char kNothing = ' ', kInputError = 'i', kError = 'e';
   std::string outcome(1, kNothing);

@@ -22,7 +22,7 @@ ATTEND_API void check_processes(const std::shared_ptr<Processes>& processes,
 ATTEND_API bool any_process(Processes& processes, bool value);
 
 /// Returns the text of each process, by rank.
-ATTEND_API std::vector<std::string> texts_of_all(Processes& processes, const std::string& text);
+ATTEND_API std::vector<std::string> all_gather_text(Processes& processes, const std::string& text);
 
 /// Throws InputError in all processes if a value differs between the processes, which have values
 /// of the same names. The message contains the first process that differs from rank 0, the name,
@@ -48,6 +48,6 @@ ATTEND_API Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoi
 
 /// Calls `work` in rank 0 while the other processes wait. If it throws InputError, the others throw
 /// InputError with the same message; for another exception, std::runtime_error with its message.
-ATTEND_API void in_rank_0(Processes& processes, const std::function<void()>& work);
+ATTEND_API void run_on_rank_0(Processes& processes, const std::function<void()>& work);
 
 }  // namespace attend::train

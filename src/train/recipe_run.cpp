@@ -38,7 +38,7 @@ RunMode mode_for(const std::filesystem::path& directory, const RecipeRunOptions&
   if (options.mode != RunMode::begin_or_resume) return options.mode;
   bool exists = false;
   bool has_begun = false;
-  in_rank_0(*options.processes, [&] {
+  run_on_rank_0(*options.processes, [&] {
     exists = RunDirectory::exists(directory);
     if (!exists) return;
     const auto run = RunDirectory::open(directory);
@@ -56,7 +56,7 @@ RunMode mode_for(const std::filesystem::path& directory, const RecipeRunOptions&
 TrainingSetup setup_to_resume(const std::filesystem::path& directory, const Recipe& recipe,
                               const RecipeRunOptions& options) {
   using Values = std::map<std::string, std::string>;
-  in_rank_0(*options.processes, [&] {
+  run_on_rank_0(*options.processes, [&] {
     const auto run = RunDirectory::open(directory);
     throw_if_different(directory, differences_of(run.record().fixed, fixed_values(recipe)));
     run.check_files();
@@ -76,7 +76,7 @@ TrainingSetup setup_to_resume(const std::filesystem::path& directory, const Reci
 TrainingSetup setup_to_begin(const std::filesystem::path& directory, const Recipe& recipe,
                              const RecipeRunOptions& options, bool overwrite) {
   // First, since making the task may take long.
-  in_rank_0(*options.processes, [&] { check_can_create(directory, overwrite); });
+  run_on_rank_0(*options.processes, [&] { check_can_create(directory, overwrite); });
   return make_training_setup(recipe, options.init_from, options.task_maker);
 }
 

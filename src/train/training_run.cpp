@@ -78,7 +78,7 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
       device_(objective_->module().parameters().front().device()),
       is_resumed_(resumes(directory, options)) {
   check_equal_content(*processes_, content, is_resumed_);
-  in_rank_0(*processes_, [&] {
+  run_on_rank_0(*processes_, [&] {
     directory_ = is_resumed_
                      ? RunDirectory::resume(directory, content)
                      : RunDirectory::create(directory, content, options.mode == RunMode::overwrite);
@@ -86,14 +86,15 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
   trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
                                        processes_);
   if (is_resumed_) {
-    in_rank_0(*processes_, [&] {
+    run_on_rank_0(*processes_, [&] {
       restore_checkpoint();
       if (options.mode == RunMode::resume) check_is_unfinished();
       if (!is_finished_) directory_->save_recipe(content.recipe);
     });
     is_finished_ = any_process(*processes_, is_finished_);
   } else if (!content.record.init_from.empty()) {
-    in_rank_0(*processes_, [&] { directory_->checkpoint_sink()->save(trainer_->checkpoint()); });
+    run_on_rank_0(*processes_,
+                  [&] { directory_->checkpoint_sink()->save(trainer_->checkpoint()); });
   }
 }
 
@@ -156,7 +157,7 @@ TrainResult TrainingRun::finish(const TrainResult& result,
   auto final = result;
   auto& module = objective_->module();
   const auto check_in_place = [&] { directory().check_in_place("the results"); };
-  in_rank_0(*processes_, [&] {
+  run_on_rank_0(*processes_, [&] {
     check_in_place();
     directory().load_weights(module);
   });
@@ -165,7 +166,7 @@ TrainResult TrainingRun::finish(const TrainResult& result,
   module.eval();
   if (final.state.best.value().is_partial) final.state.best = evaluate(on_batch);
   module.to(torch::kCPU);
-  in_rank_0(*processes_, [&] {
+  run_on_rank_0(*processes_, [&] {
     check_in_place();
     if (write_results) write_results();
     directory().finish(module, final);
