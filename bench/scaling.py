@@ -13,18 +13,31 @@ takes longer than its computation.
 """
 
 import argparse
+import math
 
 BACKWARD = 2 / 3  # of a step: two of three matrix products
-SMALL_SUMS = 3  # sums of a few numbers in each step of Trainer: counts of targets, losses, and whether to stop
+# Sums of a few numbers in each step: in Trainer, counts of targets, losses, and whether to stop; in c10d's Reducer, which
+# parameters were used.
+SMALL_SUMS = 4
+MIB = 2**20
+FIRST_BUCKET = 1 * MIB  # c10d sends a smaller group of gradients first, c10d::kDefaultFirstBucketBytes
 MOST = 65536
+
+
+def buckets(gradients, bucket):
+    """Number of the groups in which c10d sums gradients of this many bytes, if no parameter is larger than the rest of
+    its group. The last group may be smaller than the others."""
+    first = min(bucket, FIRST_BUCKET)
+    return 1 + math.ceil(max(gradients - first, 0) / bucket)
 
 
 def communication_seconds(processes, options, gbit):
     """Seconds of the all-reduces of a step. In a ring of P processes, each sends 2 (P - 1) messages, and in them
     2 (P - 1) / P of the bytes."""
     messages = 2 * (processes - 1)
-    sums = SMALL_SUMS + 1 + options.gradients * 1e6 // (options.bucket_mb * 2**20)
-    bytes_sent = messages / processes * options.gradients * 1e6
+    gradients = options.gradients * 1e6
+    sums = SMALL_SUMS + buckets(gradients, options.bucket_mb * MIB)
+    bytes_sent = messages / processes * gradients
     return messages * sums * options.latency * 1e-6 + bytes_sent * 8 / (gbit * 1e9)
 
 

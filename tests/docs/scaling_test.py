@@ -41,8 +41,12 @@ class Scaling(unittest.TestCase):
         self.assertEqual(rows_of(scaling("--step", 1.51, "--gradients", 1000, "--latency", 0, 8)), [[1, 2]])
 
     def test_latency_limits_the_number_of_processes(self):
-        # 2 (P - 1) messages of 100 µs in each of 3 + 2 sums take P - 1 ms, the backward pass 1,003 ms.
+        # 30 MB are groups of 1, 20 and 7.6 MiB. 2 (P - 1) messages of 100 µs in each of 4 + 3 sums take 1.4 (P - 1) ms,
+        # the backward pass 1,003 ms.
         arguments = ("--step", 1.505, "--gradients", 30, "--bucket-mb", 20, "--latency", 100, 1e9)
+        self.assertEqual(rows_of(scaling(*arguments)), [[27, 717]])
+        # One group: 4 + 1 sums.
+        arguments = ("--step", 1.505, "--gradients", 0.4, "--bucket-mb", 0.5, "--latency", 100, 1e9)
         self.assertEqual(rows_of(scaling(*arguments)), [[32, 1004]])
 
 
