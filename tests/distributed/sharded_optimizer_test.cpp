@@ -35,14 +35,6 @@ train::Recipe small_recipe_with(OptimizerKind optimizer) {
   return recipe;
 }
 
-/// Contains the last checkpoint.
-struct Saved : train::CheckpointSink {
-  void save_best(const State& /*weights*/) override {}
-  void save(const train::Checkpoint& saved) override { checkpoint = saved; }
-  std::string latest_path() const override { return ""; }
-  train::Checkpoint checkpoint;
-};
-
 /// What rank 0 has after training.
 struct Trained {
   train::Checkpoint saved;    ///< the last one that the trainer has passed to its sink
@@ -60,15 +52,15 @@ Trained train_in_processes(int64_t size, const train::Recipe& recipe, bool shard
   const auto work = [&](const auto& processes) {
     const auto& setup = setups[static_cast<std::size_t>(processes->rank())];
     train::module_of(setup.model).parameters().front().set_requires_grad(false);
-    Saved saved;
+    train::LastCheckpoint last;
     train::Trainer trainer(
         std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training, processes),
         recipe.training, {}, nullptr, processes);
     const bool is_first = processes->rank() == 0;
     if (is_first && start != nullptr) trainer.restore(*start);
-    trainer.run({.checkpoint_sink = is_first ? &saved : nullptr,
+    trainer.run({.checkpoint_sink = is_first ? &last : nullptr,
                  .stop_requested = [&] { return trainer.state().step == stop; }});
-    if (is_first) trained = {saved.checkpoint, trainer.checkpoint()};
+    if (is_first) trained = {last.checkpoint.value(), trainer.checkpoint()};
   };
   EXPECT_THAT(in_processes(size, work, options_for(shard)), testing::Each(""));
   for (auto* state : {&trained.saved.state, &trained.current.state})

@@ -5,6 +5,7 @@
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
 #include "support/in_threads.h"
+#include "support/small_runs.h"
 #include "support/temporary_directory.h"
 
 #include <fmt/format.h>
@@ -240,19 +241,11 @@ TEST(Trainer, ProcessesBalanceTheExpertsForTheWholeBatch) {
   }
 }
 
-/// Contains the last checkpoint.
-struct LastCheckpoint : train::CheckpointSink {
-  void save_best(const std::map<std::string, torch::Tensor>& /*weights*/) override {}
-  void save(const train::Checkpoint& saved) override { checkpoint = saved; }
-  std::string latest_path() const override { return ""; }
-  std::optional<train::Checkpoint> checkpoint;
-};
-
 TEST(Trainer, ResumesWithAnotherNumberOfProcesses) {
   const auto recipe = small_recipe("copy");
   Training expected(recipe);
   expected.run(train::single_process());
-  LastCheckpoint last;
+  train::LastCheckpoint last;
   // Stops in the middle, then at the end.
   const auto train_on = [&](int64_t size, int64_t steps) {
     const auto trainings = trainings_of(size, recipe);

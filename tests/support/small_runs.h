@@ -4,6 +4,7 @@
 #include "attend/train/trainer.h"
 
 #include <memory>
+#include <optional>
 
 namespace attend::train {
 
@@ -45,6 +46,14 @@ struct Recorder : Observer, CheckpointSink {
   std::vector<NamedTensors> best;
   std::vector<int64_t> saved;
   int finished = 0;
+};
+
+/// Contains the last checkpoint.
+struct LastCheckpoint : CheckpointSink {
+  void save_best(const NamedTensors& /*weights*/) override {}
+  void save(const Checkpoint& saved) override { checkpoint = saved; }
+  std::string latest_path() const override { return ""; }
+  std::optional<Checkpoint> checkpoint = {};
 };
 
 }  // namespace attend::train
