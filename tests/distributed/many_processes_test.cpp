@@ -157,5 +157,37 @@ TEST(Trainer, ManyProcessesCommunicateAsOftenAsTwo) {
   }
 }
 
+/// Draws a random number for each loss, as dropout does.
+struct Noisy : train::Objective {
+  torch::nn::Module& module() override { return net; }
+  train::TrainingBatch training_batch(int64_t size, train::Sampler& /*sampler*/) override {
+    return {size, size, [this]() -> train::TrainingLoss {
+              drawn.push_back(torch::rand({}).item<float>());
+              return {net.weight.sum()};
+            }};
+  }
+  train::Evaluation evaluate(const train::EvaluationOptions& /*options*/) override {
+    return {.loss = 0.0, .num_targets = 1};
+  }
+
+  Net net;
+  std::vector<float> drawn;
+};
+
+TEST(Trainer, EachProcessDrawsOtherRandomNumbers) {
+  const train::TrainingConfig config{.max_steps = kSteps, .batch_size = 4, .threads = 1};
+  std::shared_ptr<AloneProcess> first;
+  std::set<float> all;
+  for (int64_t rank = 0; rank < 4; ++rank) {
+    const auto process = std::make_shared<AloneProcess>(rank, 4, first.get());
+    if (rank == 0) first = process;
+    const auto objective = std::make_shared<Noisy>();
+    train::Trainer(objective, config, {}, nullptr, process).run();
+    EXPECT_EQ(std::ssize(objective->drawn), kSteps);
+    all.insert(objective->drawn.begin(), objective->drawn.end());
+  }
+  EXPECT_EQ(std::ssize(all), 4 * kSteps);
+}
+
 }  // namespace
 }  // namespace attend::distributed

@@ -23,6 +23,12 @@ namespace {
 
 using train::Recipe;
 
+/// Contains the norm of the last gradient.
+struct LastGradNorm : train::Observer {
+  void on_progress(const train::Progress& progress) override { value = progress.grad_norm; }
+  std::optional<double> value;
+};
+
 /// A model and its trainer.
 struct Training {
   explicit Training(const Recipe& recipe, torch::ScalarType dtype = torch::kDouble)
@@ -31,19 +37,20 @@ struct Training {
   }
 
   /// Trains, from `checkpoint` if it is given.
-  void run(const std::shared_ptr<train::Processes>& processes,
-           const train::TrainerHooks& hooks = {},
+  void run(const std::shared_ptr<train::Processes>& processes, train::TrainerHooks hooks = {},
            const std::optional<train::Checkpoint>& checkpoint = {}) {
     train::Trainer trainer(
         std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training, processes),
         recipe.training, {}, nullptr, processes);
     if (checkpoint) trainer.restore(*checkpoint);
+    hooks.observers.push_back(&grad_norm);
     state = trainer.run(hooks).state;
   }
 
   Recipe recipe;
   train::TrainingSetup setup;
   train::TrainerState state;
+  LastGradNorm grad_norm;  // observed in rank 0 only
 };
 
 /// Returns the part of a weight that is compared: all but the biases of keys. Softmax does not
@@ -72,6 +79,7 @@ double distance(Training& found, Training& expected) {
 struct Tolerance {
   double losses = 1e-12;
   double weights = 1e-12;
+  double grad_norm = 1e-11;
 };
 
 void expect_equal(Training& found, Training& expected, const Tolerance& tolerance = {}) {
@@ -182,6 +190,8 @@ void expect_follows(int64_t size, const Recipe& recipe, const Recipe& single,
   });
   EXPECT_THAT(errors, testing::Each(""));
   for (const auto& training : trainings) expect_equal(*training, expected, tolerance);
+  EXPECT_NEAR(trainings.front()->grad_norm.value.value() / expected.grad_norm.value.value(), 1.0,
+              tolerance.grad_norm);
 }
 
 void expect_follows_a_single_process(int64_t size, const Recipe& recipe) {
@@ -204,7 +214,8 @@ TEST(Trainer, ProcessesFollowASingleOneInFloat32) {
     auto recipe = small_recipe(task);
     small_batches(recipe);
     recipe.training.lr = 1e-5;
-    expect_follows(2, recipe, recipe, torch::kFloat, {.losses = 1e-6, .weights = 1e-5});
+    expect_follows(2, recipe, recipe, torch::kFloat,
+                   {.losses = 1e-6, .weights = 1e-5, .grad_norm = 1e-5});
   }
 }
 
@@ -216,7 +227,8 @@ TEST(Trainer, TwoProcessesHaveTheBitsOfTwoAccumulatedBatches) {
   using train::Precision;
   for (const auto& [precision, optimizer] : {std::pair(Precision::fp32, OptimizerKind::adamw),
                                              std::pair(Precision::fp32, OptimizerKind::muon),
-                                             std::pair(Precision::bf16, OptimizerKind::adamw)}) {
+                                             std::pair(Precision::bf16, OptimizerKind::adamw),
+                                             std::pair(Precision::bf16, OptimizerKind::muon)}) {
     SCOPED_TRACE(fmt::format("{} {}", to_string(precision), to_string(optimizer)));
     auto recipe = small_recipe("copy");
     recipe.training.precision = precision;
@@ -224,7 +236,8 @@ TEST(Trainer, TwoProcessesHaveTheBitsOfTwoAccumulatedBatches) {
     auto single = recipe;
     recipe.training.gradient_accumulation_steps = 1;
     single.training.batch_size = recipe.training.batch_size / 2;
-    expect_follows(2, recipe, single, torch::kFloat, {.losses = 0.0, .weights = 0.0});
+    expect_follows(2, recipe, single, torch::kFloat,
+                   {.losses = 0.0, .weights = 0.0, .grad_norm = 0.0});
   }
 }
 
@@ -287,6 +300,19 @@ TEST(Processes, AddUpGradientsOfParametersThatOnlyEarlierBatchesUse) {
       EXPECT_EQ(parameters[1].grad().template item<double>(), 1.0);
     }
   });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+// The gradients of rank r are r + 1 and, before they are rounded, 1.001 (r + 1).
+TEST(Processes, AddUpGradientsThatAreRoundedToBf16) {
+  const auto work = [](const auto& processes) {
+    const auto parameter = torch::ones({2}).requires_grad_();
+    const auto factors = static_cast<double>(1 + processes->rank()) * torch::tensor({1.0, 1.001});
+    processes->backward((factors * parameter).sum(), {parameter}, /*all_reduce=*/true);
+    EXPECT_TRUE(parameter.grad().equal(torch::full({2}, 6.0))) << parameter.grad();
+  };
+  const auto errors =
+      in_processes(3, work, {.timeout = std::chrono::minutes(2), .compression = Compression::bf16});
   EXPECT_THAT(errors, testing::Each(""));
 }
 
