@@ -9,7 +9,6 @@
 
 #include <c10/util/Type.h>
 #include <fmt/format.h>
-#include <torch/csrc/utils/tensor_flatten.h>
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
@@ -168,21 +167,11 @@ void Optimizer::shard(std::shared_ptr<Processes> processes) {
 }
 
 void Optimizer::share_parameters() const {
-  // Few large messages take less time than one for each parameter.
-  std::map<std::pair<int64_t, torch::ScalarType>, std::vector<torch::Tensor>> changed;
+  std::map<int64_t, std::vector<torch::Tensor>> changed;  // by owner
   for (const auto* slot : slots()) {
-    if (slot->has_grad())
-      changed[{slot->owner, slot->parameter.scalar_type()}].push_back(slot->parameter);
+    if (slot->has_grad()) changed[slot->owner].push_back(slot->parameter);
   }
-  for (auto& [key, parameters] : changed) {
-    const auto owner = key.first;
-    const auto values = torch::utils::flatten_dense_tensors(parameters);
-    broadcast_values(*processes_, values, owner);
-    if (owner == processes_->rank()) continue;
-    auto next = parameters.begin();
-    for (const auto& value : torch::utils::unflatten_dense_tensors(values, parameters))
-      (next++)->copy_(value);
-  }
+  for (const auto& [owner, parameters] : changed) broadcast_values(*processes_, parameters, owner);
 }
 
 State Optimizer::named_state_of_others() const {

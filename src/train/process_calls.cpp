@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <torch/csrc/utils/tensor_flatten.h>
 
 #include <algorithm>
 #include <sstream>
@@ -119,6 +120,22 @@ void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t
   // As bytes, since not every transport supports every dtype.
   auto bytes = tensor.view({-1}).view(torch::kByte);
   processes.broadcast(bytes, root);
+}
+
+void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& tensors,
+                      int64_t root) {
+  // Few large messages take less time than one for each tensor.
+  std::map<torch::ScalarType, std::vector<torch::Tensor>> by_type;
+  for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor);
+  for (auto& item : by_type) {
+    auto& group = item.second;
+    const auto values = torch::utils::flatten_dense_tensors(group);
+    broadcast_values(processes, values, root);
+    if (root == processes.rank()) continue;
+    auto next = group.begin();
+    for (const auto& value : torch::utils::unflatten_dense_tensors(values, group))
+      (next++)->copy_(value);
+  }
 }
 
 std::string broadcast(Processes& processes, std::string text) {

@@ -33,6 +33,11 @@ ATTEND_API void check_equal(Processes& processes, const std::map<std::string, st
 /// `root`.
 ATTEND_API void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t root);
 
+/// Does the same for several tensors, of any dtype and strides. All processes have tensors of the
+/// same shapes and dtypes.
+ATTEND_API void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& tensors,
+                                 int64_t root);
+
 /// Returns the text of rank 0.
 ATTEND_API std::string broadcast(Processes& processes, std::string text);
 

@@ -253,6 +253,7 @@ void Trainer::step(const TrainerHooks& hooks) {
   const double max_norm = config_.max_grad_norm > 0 ? config_.max_grad_norm : INFINITY;
   progress_.lr = schedule_(state_.step);
   progress_.step = state_.step + 1;
+  share_buffers();
   accumulate_gradients(progress_.step, config_.gradient_accumulation_steps);
   progress_.grad_norm = clip_gradients(parameters_, max_norm);
   state_.train_loss = progress_.train_loss;
@@ -260,8 +261,9 @@ void Trainer::step(const TrainerHooks& hooks) {
     set_lr(*optimizer_, progress_.lr);
     optimizer_->step();
   } else {
-    // Skipping the step does not help if the weights themselves are not finite.
-    const bool weights_are_finite = all_finite(state_dict(module()));
+    // Skipping the step does not help if the weights themselves are not finite. Buffers may differ
+    // between the processes.
+    const bool weights_are_finite = !any_process(*processes_, !all_finite(state_dict(module())));
     if (!weights_are_finite || config_.on_nonfinite == OnNonFinite::stop)
       throw_nonfinite(hooks, weights_are_finite);
     ++state_.skipped_steps;
@@ -380,11 +382,9 @@ double Trainer::seconds_left() const {
 void Trainer::share_buffers() {
   if (processes_->world_size() == 1) return;
   const torch::NoGradGuard no_grad;
-  Tensors buffers;
-  for (const auto& buffer : module().named_buffers()) {
-    if (buffer.value().defined()) buffers.emplace(buffer.key(), buffer.value());
-  }
-  for (const auto& [name, values] : broadcast(*processes_, buffers)) buffers.at(name).copy_(values);
+  auto buffers = module().buffers();
+  std::erase_if(buffers, [](const auto& buffer) { return !buffer.defined(); });
+  broadcast_values(*processes_, buffers, 0);
 }
 
 void Trainer::evaluate(const TrainerHooks& hooks) {

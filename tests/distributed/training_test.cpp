@@ -332,32 +332,6 @@ TEST(Connect, MayBeCalledAgain) {
   EXPECT_THAT(errors, testing::Each(""));
 }
 
-/// A module with a buffer that each process changes in training, like the statistics of a batch
-/// norm. The loss of a validation batch is the buffer.
-struct Buffered : train::Objective {
-  struct Module : torch::nn::Module {
-    torch::Tensor weight = register_parameter("weight", torch::ones(1));
-    torch::Tensor buffer = register_buffer("buffer", torch::zeros(1));
-  };
-
-  explicit Buffered(int64_t rank) : rank(rank) {}
-  torch::nn::Module& module() override { return net; }
-  train::TrainingBatch training_batch(int64_t size, train::Sampler& /*sampler*/) override {
-    return {size, size, [this]() -> train::TrainingLoss {
-              net.buffer.fill_(static_cast<double>(rank + 1));
-              return {net.weight.sum()};
-            }};
-  }
-  train::Evaluation evaluate(const train::EvaluationOptions& options) override {
-    return train::evaluate_in_batches(4, options, [this](int64_t) -> train::Evaluation {
-      return {.loss = net.buffer.item<double>(), .num_targets = 1};
-    });
-  }
-
-  Module net;
-  int64_t rank;
-};
-
 /// Each sample uses a parameter of its own, and no sample uses the last parameter.
 struct Separate : train::Objective {
   static constexpr int64_t kSamples = 8;
@@ -401,16 +375,6 @@ TEST(Trainer, ProcessesMayUseOtherParametersOrNone) {
   const auto errors = in_processes(2, [&](const auto& processes) {
     EXPECT_LT((trained(processes) - expected).norm().template item<double>(),
               1e-12 * expected.norm().template item<double>());
-  });
-  EXPECT_THAT(errors, testing::Each(""));
-}
-
-TEST(Trainer, ProcessesEvaluateWithTheBuffersOfRank0) {
-  const auto errors = in_processes(3, [](const auto& processes) {
-    const train::TrainingConfig config{.max_steps = 1, .batch_size = 3, .threads = 1};
-    const auto objective = std::make_shared<Buffered>(processes->rank());
-    train::Trainer trainer(objective, config, {}, nullptr, processes);
-    EXPECT_EQ(trainer.run().state.last->loss, 1.0);
   });
   EXPECT_THAT(errors, testing::Each(""));
 }

@@ -1,0 +1,108 @@
+// What several processes, which are threads here, decide together, and the buffers and data that
+// they have in common.
+#include "attend/train/trainer.h"
+#include "support/in_threads.h"
+#include "support/small_runs.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+namespace attend::distributed {
+namespace {
+
+using testing::AllOf;
+using testing::Each;
+using testing::HasSubstr;
+
+/// A module with a buffer to which each process adds another number in each step, like the
+/// statistics of a batch norm. The gradient of the weight is the buffer, which is also the loss of
+/// a validation batch.
+struct Buffered : train::Objective {
+  struct Module : torch::nn::Module {
+    torch::Tensor weight = register_parameter("weight", torch::ones(1));
+    torch::Tensor buffer = register_buffer("buffer", torch::zeros(1));
+  };
+
+  explicit Buffered(double added) : added(added) {}
+  torch::nn::Module& module() override { return net; }
+  train::TrainingBatch training_batch(int64_t size, train::Sampler& /*sampler*/) override {
+    return {size, size, [this]() -> train::TrainingLoss {
+              net.buffer.add_(added);
+              return {(net.weight * net.buffer.clone()).sum()};
+            }};
+  }
+  train::Evaluation evaluate(const train::EvaluationOptions& options) override {
+    return train::evaluate_in_batches(4, options, [this](int64_t) -> train::Evaluation {
+      return {.loss = net.buffer.item<double>(), .num_targets = 1};
+    });
+  }
+
+  Module net;
+  double added;
+};
+
+train::TrainingConfig config_with(int64_t steps) {
+  return {.max_steps = steps, .batch_size = 3, .eval_every = 100, .threads = 1};
+}
+
+TEST(Trainer, ProcessesEvaluateWithTheBuffersOfRank0) {
+  const auto errors = in_processes(3, [](const auto& processes) {
+    const auto objective = std::make_shared<Buffered>(static_cast<double>(1 + processes->rank()));
+    train::Trainer trainer(objective, config_with(1), {}, nullptr, processes);
+    EXPECT_EQ(trainer.run().state.last->loss, 1.0);
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+/// Trains `Buffered` with two processes until `steps`, and returns the last checkpoint.
+train::Checkpoint train_with_buffers(int64_t steps, const train::Checkpoint* start = nullptr) {
+  train::LastCheckpoint last;
+  const auto errors = in_processes(2, [&](const auto& processes) {
+    const auto objective = std::make_shared<Buffered>(static_cast<double>(1 + processes->rank()));
+    train::Trainer trainer(objective, config_with(8), {}, nullptr, processes);
+    const bool is_first = processes->rank() == 0;
+    if (is_first && start != nullptr) trainer.restore(*start);
+    trainer.run({.checkpoint_sink = is_first ? &last : nullptr,
+                 .stop_requested = [&] { return trainer.state().step == steps; }});
+  });
+  EXPECT_THAT(errors, Each(""));
+  return last.checkpoint.value();
+}
+
+TEST(Trainer, ProcessesWithOtherBuffersResumeToTheSameBits) {
+  const auto expected = train_with_buffers(8);
+  const auto stopped = train_with_buffers(3);
+  EXPECT_EQ(stopped.trainer_state.step, 3);
+  const auto resumed = train_with_buffers(8, &stopped);
+  EXPECT_EQ(resumed.trainer_state.step, 8);
+  EXPECT_TRUE(train::equal_tensors(resumed.weights, expected.weights));
+}
+
+TEST(Trainer, ABufferThatIsNotFiniteStopsAllProcesses) {
+  const auto work = [](const auto& processes) {
+    const auto objective = std::make_shared<Buffered>(processes->rank() == 1 ? NAN : 1.0);
+    auto config = config_with(4);
+    config.on_nonfinite = train::OnNonFinite::skip;
+    train::Trainer(objective, config, {}, nullptr, processes).run();
+  };
+  const auto errors = in_processes(2, work, {.timeout = std::chrono::seconds(20)});
+  EXPECT_THAT(errors, Each(AllOf(HasSubstr("step 1"), HasSubstr("weights"))));
+}
+
+TEST(Trainer, ProcessesStopEarlyTogether) {
+  const auto errors = in_processes(3, [](const auto& processes) {
+    auto config = config_with(20);
+    config.eval_every = 2;
+    config.patience = 2;
+    // The loss of an evaluation is 2, 4, 6: only the first is an improvement.
+    const auto objective = std::make_shared<Buffered>(1.0);
+    const auto result = train::Trainer(objective, config, {}, nullptr, processes).run();
+    EXPECT_EQ(result.stop_reason, train::StopReason::patience);
+    EXPECT_EQ(result.state.step, 6);
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+}  // namespace
+}  // namespace attend::distributed
