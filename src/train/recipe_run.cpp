@@ -18,9 +18,8 @@ std::vector<std::string> token_names(const Tokenizer& tokenizer) {
   return names;
 }
 
-std::shared_ptr<Objective> objective_of(const Recipe& recipe, const TrainingSetup& setup,
-                                        const std::shared_ptr<Processes>& processes) {
-  return std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training, processes);
+std::shared_ptr<Objective> objective_of(const Recipe& recipe, const TrainingSetup& setup) {
+  return std::make_shared<TaskObjective>(setup.model, setup.task, recipe.training);
 }
 
 /// Throws InputError if `run` began with other weights than those of the run in `init_from`, which
@@ -142,7 +141,7 @@ RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recip
       task_(start.setup.task),
       model_(start.setup.model),
       initial_weights_(start.setup.initial_weights),
-      run_(directory, content_of(recipe, start.setup), objective_of(recipe, start.setup, processes),
+      run_(directory, content_of(recipe, start.setup), objective_of(recipe, start.setup),
            recipe.training, {.mode = start.mode, .processes = processes}) {}
 
 TrainResult RecipeRun::train(const TrainerHooks& hooks) {

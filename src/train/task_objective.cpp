@@ -44,14 +44,12 @@ Evaluation evaluate_batches(Model& model, const std::vector<Batch>& batches,
 }  // namespace
 
 TaskObjective::TaskObjective(Model model, std::shared_ptr<const Task> task,
-                             const TrainingConfig& config, std::shared_ptr<Processes> processes)
+                             const TrainingConfig& config)
     : model_(std::move(model)),
       task_(std::move(task)),
       label_smoothing_(config.label_smoothing),
-      router_aux_loss_coef_(config.router_aux_loss_coef),
-      processes_(std::move(processes)) {
+      router_aux_loss_coef_(config.router_aux_loss_coef) {
   TORCH_CHECK_VALUE(task_ != nullptr, "TaskObjective requires a task, found null");
-  TORCH_CHECK_VALUE(processes_ != nullptr, "TaskObjective requires processes, found null");
 }
 
 TrainingBatch TaskObjective::training_batch(int64_t size, Sampler& sampler) {

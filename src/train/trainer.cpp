@@ -142,6 +142,7 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
   // Each process has other random numbers, for dropout. All samplers draw the same.
   torch::manual_seed(static_cast<uint64_t>(config.seed + processes_->rank()));
+  objective_->set_processes(processes_);
 }
 
 TrainResult Trainer::run(const TrainerHooks& all_hooks) {

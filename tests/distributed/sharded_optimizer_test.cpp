@@ -54,7 +54,7 @@ Trained train_in_processes(int64_t size, const train::Recipe& recipe, bool shard
     train::module_of(setup.model).parameters().front().set_requires_grad(false);
     train::LastCheckpoint last;
     train::Trainer trainer(
-        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training, processes),
+        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
         recipe.training, {}, nullptr, processes);
     const bool is_first = processes->rank() == 0;
     if (is_first && start != nullptr) trainer.restore(*start);
@@ -186,7 +186,7 @@ TEST(Trainer, DistributesTheStateOfItsOwnOptimizersOnly) {
     auto count = torch::ones({});
     processes->all_reduce(count);  // returns when all are connected
     const auto objective =
-        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training, processes);
+        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training);
     const auto sgd = std::make_shared<torch::optim::SGD>(train::module_of(setup.model).parameters(),
                                                          torch::optim::SGDOptions(0.1));
     train::Trainer(objective, recipe.training, {}, sgd, processes);

@@ -40,7 +40,7 @@ struct Training {
   void run(const std::shared_ptr<train::Processes>& processes, train::TrainerHooks hooks = {},
            const std::optional<train::Checkpoint>& checkpoint = {}) {
     train::Trainer trainer(
-        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training, processes),
+        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
         recipe.training, {}, nullptr, processes);
     if (checkpoint) trainer.restore(*checkpoint);
     hooks.observers.push_back(&grad_norm);

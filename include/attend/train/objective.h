@@ -98,6 +98,11 @@ class ATTEND_API Objective {
   /// the same autocast state as `TrainingBatch::loss`. See `evaluate_in_batches`.
   virtual Evaluation evaluate(const EvaluationOptions& options) = 0;
 
+  /// Called by `Trainer` with the processes that train together. An objective needs them if its
+  /// loss depends on the whole batch, of which `TrainingBatch::loss` has the part of one process.
+  /// By default, does nothing.
+  virtual void set_processes(std::shared_ptr<Processes> /*processes*/) {}
+
   /// Returns further state to save in checkpoints, by name. Empty by default.
   virtual std::map<std::string, torch::Tensor> state() const { return {}; }
   /// Restores the state returned by `state()`.

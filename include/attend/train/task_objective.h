@@ -10,25 +10,27 @@
 #include "attend/train/training_config.h"
 
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace attend::train {
 
 /// Trains a model of this library on a task: cross-entropy with `label_smoothing`, plus
-/// `router_aux_loss_coef` times the load-balancing loss of the model's experts.
+/// `router_aux_loss_coef` times the load-balancing loss of the model's experts. With several
+/// processes, this is the loss of the whole batch, of which each process has a part.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 class ATTEND_API TaskObjective : public Objective {
  public:
-  /// `config` sets label smoothing and the coefficient of the load-balancing loss. `processes` are
-  /// those of the trainer: the load-balancing loss is then that of the whole batch, of which each
-  /// process has a part.
-  TaskObjective(Model model, std::shared_ptr<const Task> task, const TrainingConfig& config,
-                std::shared_ptr<Processes> processes = single_process());
+  /// `config` sets label smoothing and the coefficient of the load-balancing loss.
+  TaskObjective(Model model, std::shared_ptr<const Task> task, const TrainingConfig& config);
 
   torch::nn::Module& module() override { return module_of(model_); }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override;
   Evaluation evaluate(const EvaluationOptions& options) override;
+  void set_processes(std::shared_ptr<Processes> processes) override {
+    processes_ = std::move(processes);
+  }
 
  private:
   TrainingLoss loss(const Batch& batch);
@@ -37,7 +39,7 @@ class ATTEND_API TaskObjective : public Objective {
   std::shared_ptr<const Task> task_;
   double label_smoothing_;
   double router_aux_loss_coef_;
-  std::shared_ptr<Processes> processes_;
+  std::shared_ptr<Processes> processes_ = single_process();
   std::vector<Batch> validation_;  // made by the first evaluation
 };
 
