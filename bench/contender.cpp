@@ -114,7 +114,6 @@ class MeasuredProcesses : public train::Processes {
   int64_t rank() const override { return processes_->rank(); }
   int64_t world_size() const override { return processes_->world_size(); }
   int64_t local_world_size() const override { return processes_->local_world_size(); }
-  bool shards_optimizer() const override { return processes_->shards_optimizer(); }
   void all_reduce(torch::Tensor& tensor) override {
     const auto start = Clock::now();
     processes_->all_reduce(tensor);

@@ -317,8 +317,7 @@ std::shared_ptr<train::Processes> connect(const TrainArguments& arguments) {
       {.timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * arguments.ddp_timeout)),
        .bucket_bytes = arguments.ddp_bucket_mb << 20,
        .backend = arguments.ddp_backend,
-       .compression = arguments.ddp_compression,
-       .shard_optimizer = arguments.ddp_shard_optimizer});
+       .compression = arguments.ddp_compression});
 }
 
 /// Throws InputError, with `advice`, for an option that several processes do not support.
@@ -345,8 +344,10 @@ void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArg
   TaskCache cache;
   const train::TaskMaker tasks = std::ref(cache);
   const Recipes recipes(arguments, flags, tasks);
-  const train::RecipeRunOptions options{
-      .init_from = arguments.init_from, .task_maker = tasks, .processes = processes};
+  const train::RecipeRunOptions options{.init_from = arguments.init_from,
+                                        .task_maker = tasks,
+                                        .processes = processes,
+                                        .shard_optimizer = arguments.ddp_shard_optimizer};
   if (is_sweep) {
     return run_sweep({.out = arguments.out,
                       .axes = arguments.sweep,

@@ -93,8 +93,7 @@ c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options
                        "LibTorch " TORCH_VERSION,
                        fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
                        fmt::format("backend {}", to_string(options.backend)),
-                       fmt::format("compression {}", to_string(options.compression)),
-                       fmt::format("shard_optimizer {}", options.shard_optimizer)});
+                       fmt::format("compression {}", to_string(options.compression))});
   } catch (const c10::Error& error) {  // rank 0 has ended with its store
     throw not_connected(launch, path_of_store(launch), error);
   }
@@ -122,7 +121,6 @@ class ConnectedProcesses : public train::Processes {
   int64_t rank() const override { return launch_.rank; }
   int64_t world_size() const override { return launch_.world_size; }
   int64_t local_world_size() const override { return launch_.local_world_size; }
-  bool shards_optimizer() const override { return options_.shard_optimizer; }
 
   void all_reduce(torch::Tensor& tensor) override {
     run([&](Tensors& tensors) { return group_->allreduce(tensors); }, tensor);

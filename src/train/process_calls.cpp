@@ -22,7 +22,6 @@ class SingleProcess : public Processes {
   int64_t rank() const override { return 0; }
   int64_t world_size() const override { return 1; }
   int64_t local_world_size() const override { return 1; }
-  bool shards_optimizer() const override { return false; }
   void all_reduce(torch::Tensor&) override {}
   void broadcast(torch::Tensor&, int64_t) override {}
   void backward(const torch::Tensor& loss, const std::vector<torch::Tensor>&, bool) override {

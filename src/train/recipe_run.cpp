@@ -133,16 +133,19 @@ struct RecipeRun::Start {
 
 RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
                      const RecipeRunOptions& options)
-    : RecipeRun(directory, recipe, options.processes, Start(directory, recipe, options)) {}
+    : RecipeRun(directory, recipe, options, Start(directory, recipe, options)) {}
 
 RecipeRun::RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
-                     const std::shared_ptr<Processes>& processes, const Start& start)
+                     const RecipeRunOptions& options, const Start& start)
     : recipe_(recipe),
       task_(start.setup.task),
       model_(start.setup.model),
       initial_weights_(start.setup.initial_weights),
       run_(directory, content_of(recipe, start.setup), objective_of(recipe, start.setup),
-           recipe.training, {.mode = start.mode, .processes = processes}) {}
+           recipe.training,
+           {.mode = start.mode,
+            .processes = options.processes,
+            .shard_optimizer = options.shard_optimizer}) {}
 
 TrainResult RecipeRun::train(const TrainerHooks& hooks) {
   if (is_finished() || processes().rank() > 0) return run_.train(hooks);

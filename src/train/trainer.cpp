@@ -127,7 +127,7 @@ double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_n
 
 Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
                  Schedule schedule, std::shared_ptr<torch::optim::Optimizer> optimizer,
-                 std::shared_ptr<Processes> processes)
+                 std::shared_ptr<Processes> processes, bool shard_optimizer)
     : objective_(checked(std::move(objective))),
       config_(checked(config)),
       schedule_(std::move(schedule)),
@@ -135,8 +135,9 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
       device_(parameters_.front().device()),
       optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
       processes_(checked(std::move(processes), config)),
+      shard_optimizer_(shard_optimizer && processes_->world_size() > 1),
       sampler_(static_cast<uint64_t>(config.seed)) {
-  TORCH_CHECK_VALUE(!processes_->shards_optimizer() || sharded_optimizer() != nullptr,
+  TORCH_CHECK_VALUE(!shard_optimizer_ || sharded_optimizer() != nullptr,
                     "shard_optimizer: found the optimizer ", optimizer_name(*optimizer_),
                     ", expected one of this library");
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
@@ -202,7 +203,7 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
 }
 
 Optimizer* Trainer::sharded_optimizer() const {
-  return processes_->shards_optimizer() ? dynamic_cast<Optimizer*>(optimizer_.get()) : nullptr;
+  return shard_optimizer_ ? dynamic_cast<Optimizer*>(optimizer_.get()) : nullptr;
 }
 
 int64_t Trainer::num_threads() {

@@ -32,10 +32,13 @@ std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
 
 /// Throws InputError in all processes if they train with other recipes or data, or do not all
 /// resume the run.
-void check_equal_content(Processes& processes, const RunContent& content, bool resumes) {
-  check_equal(processes, {{"a recipe with", content.recipe},
-                          {"a run that", resumes ? "is resumed" : "begins"},
-                          {"data with the checksum", content.record.data_checksum}});
+void check_equal_content(const TrainingRunOptions& options, const RunContent& content,
+                         bool resumes) {
+  check_equal(*options.processes,
+              {{"a recipe with", content.recipe},
+               {"a run that", resumes ? "is resumed" : "begins"},
+               {"shard_optimizer", options.shard_optimizer ? "true" : "false"},
+               {"data with the checksum", content.record.data_checksum}});
 }
 
 /// Throws InputError if the initial weights of the run were not random.
@@ -77,14 +80,14 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
       objective_(prepared(std::move(objective), config, options.processes)),
       device_(objective_->module().parameters().front().device()),
       is_resumed_(resumes(directory, options)) {
-  check_equal_content(*processes_, content, is_resumed_);
+  check_equal_content(options, content, is_resumed_);
   run_on_rank_0(*processes_, [&] {
     directory_ = is_resumed_
                      ? RunDirectory::resume(directory, content)
                      : RunDirectory::create(directory, content, options.mode == RunMode::overwrite);
   });
   trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
-                                       processes_);
+                                       processes_, options.shard_optimizer);
   if (is_resumed_) {
     run_on_rank_0(*processes_, [&] {
       restore_checkpoint();

@@ -23,8 +23,7 @@ class AloneProcess : public train::Processes {
 
   int64_t rank() const override { return rank_; }
   int64_t world_size() const override { return size_; }
-  int64_t local_world_size() const override { return 1; }
-  bool shards_optimizer() const override { return false; }
+  int64_t local_world_size() const override { return local_size; }
   void all_reduce(torch::Tensor& tensor) override {
     calls.push_back(
         fmt::format("all_reduce {} {}", toString(tensor.scalar_type()), tensor.numel()));
@@ -42,6 +41,7 @@ class AloneProcess : public train::Processes {
   bool end_with_error(const std::string&) override { return true; }
 
   std::vector<std::string> calls;
+  int64_t local_size = 1;
 
  private:
   int64_t rank_;

@@ -18,10 +18,6 @@ namespace {
 using State = std::map<std::string, torch::Tensor>;
 using train::OptimizerKind;
 
-Options options_for(bool shard) {
-  return {.timeout = std::chrono::minutes(2), .shard_optimizer = shard};
-}
-
 train::Recipe small_recipe_with(OptimizerKind optimizer) {
   auto recipe = train::small_recipe("copy", /*steps=*/12);
   recipe.stack().dropout = 0.0;
@@ -55,14 +51,14 @@ Trained train_in_processes(int64_t size, const train::Recipe& recipe, bool shard
     train::LastCheckpoint last;
     train::Trainer trainer(
         std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
-        recipe.training, {}, nullptr, processes);
+        recipe.training, {}, nullptr, processes, shard);
     const bool is_first = processes->rank() == 0;
     if (is_first && start != nullptr) trainer.restore(*start);
     trainer.run({.checkpoint_sink = is_first ? &last : nullptr,
                  .stop_requested = [&] { return trainer.state().step == stop; }});
     if (is_first) trained = {last.checkpoint.value(), trainer.checkpoint()};
   };
-  EXPECT_THAT(in_processes(size, work, options_for(shard)), testing::Each(""));
+  EXPECT_THAT(in_processes(size, work), testing::Each(""));
   for (auto* state : {&trained.saved.state, &trained.current.state})
     std::erase_if(*state, [](const auto& item) { return item.first.starts_with("random."); });
   return trained;
@@ -182,19 +178,21 @@ TEST_P(ShardedOptimizer, UpdatesParametersOfEveryKind) {
 TEST(Trainer, DistributesTheStateOfItsOwnOptimizersOnly) {
   const auto recipe = small_recipe_with(OptimizerKind::adamw);
   const auto setup = train::make_training_setup(recipe);
-  const auto work = [&](const auto& processes) {
+  const auto work = [&](const auto& processes, bool shard) {
     auto count = torch::ones({});
     processes->all_reduce(count);  // returns when all are connected
     const auto objective =
         std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training);
     const auto sgd = std::make_shared<torch::optim::SGD>(train::module_of(setup.model).parameters(),
                                                          torch::optim::SGDOptions(0.1));
-    train::Trainer(objective, recipe.training, {}, sgd, processes);
+    train::Trainer(objective, recipe.training, {}, sgd, processes, shard);
   };
-  EXPECT_THAT(in_processes(2, work, options_for(true)),
+  EXPECT_THAT(in_processes(2, [&](const auto& processes) { work(processes, true); }),
               testing::Each(testing::AllOf(testing::HasSubstr("shard_optimizer"),
                                            testing::HasSubstr("torch::optim::SGD"))));
-  EXPECT_THAT(in_processes(2, work, options_for(false)), testing::Each(""));
+  EXPECT_THAT(in_processes(2, [&](const auto& processes) { work(processes, false); }),
+              testing::Each(""));
+  EXPECT_NO_THROW(work(train::single_process(), true));
 }
 
 }  // namespace

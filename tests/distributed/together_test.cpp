@@ -1,12 +1,16 @@
 // What several processes, which are threads here, decide together, and the buffers and data that
 // they have in common.
 #include "attend/train/trainer.h"
+#include "attend/train/training_run.h"
 #include "support/in_threads.h"
 #include "support/small_runs.h"
+#include "support/stripes.h"
+#include "support/temporary_directory.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <filesystem>
 
 namespace attend::distributed {
 namespace {
@@ -102,6 +106,18 @@ TEST(Trainer, ProcessesStopEarlyTogether) {
     EXPECT_EQ(result.state.step, 6);
   });
   EXPECT_THAT(errors, Each(""));
+}
+
+TEST(TrainingRun, ProcessesWithOtherOptionsAreRefused) {
+  const TemporaryDirectory folder;
+  const auto errors = in_processes(2, [&](const auto& processes) {
+    train::TrainingRun(folder / "run", train::make_objective(train::make_net()),
+                       train::small_config(),
+                       {.mode = train::RunMode::begin,
+                        .processes = processes,
+                        .shard_optimizer = processes->rank() == 1});
+  });
+  EXPECT_THAT(errors, Each(AllOf(errors[0], HasSubstr("rank 1"), HasSubstr("shard_optimizer"))));
 }
 
 }  // namespace

@@ -47,8 +47,6 @@ struct Options {
   int64_t bucket_bytes = int64_t{25} << 20;
   Backend backend = Backend::automatic;         ///< library that sends tensors on GPUs
   Compression compression = Compression::none;  ///< of the gradients that are sent
-  /// Each process keeps a part of the optimizer's state; see `train::Optimizer::shard`.
-  bool shard_optimizer = false;
 };
 
 /// Connects the processes that a launcher has started, and returns them; `train::single_process()`

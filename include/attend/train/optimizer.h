@@ -45,8 +45,7 @@ class ATTEND_API Optimizer : public torch::optim::Optimizer {
   /// these, and then sends them to the others. The parameters and their gradients must be the same
   /// in all processes. Results have the same bits as without `shard`. A parameter belongs to one
   /// process as a whole; the parts have about the same size, unless a single parameter is larger.
-  /// All processes call `shard` and then each `step`. `Trainer` does so if
-  /// `Processes::shards_optimizer()`.
+  /// All processes call `shard` and then each `step`. `Trainer` does so with `shard_optimizer`.
   ///
   ///     optimizer->shard(processes);
   ///     processes->backward(loss, parameters, /*all_reduce=*/true);

@@ -29,9 +29,6 @@ class ATTEND_API Processes {
   virtual int64_t world_size() const = 0;
   /// Number of processes on this machine, which share its cores.
   virtual int64_t local_world_size() const = 0;
-  /// True if `Trainer` distributes the state of the optimizer over the processes; see
-  /// `Optimizer::shard`.
-  virtual bool shards_optimizer() const = 0;
 
   /// Replaces `tensor` by the sum of the tensors of all processes. They have the same shape and
   /// dtype.

@@ -81,6 +81,7 @@ struct RecipeRunOptions {
   /// The processes that train together, as in `TrainingRunOptions`. All of them read the data and,
   /// if the run is resumed or begins with the weights of another run, the run directory.
   std::shared_ptr<Processes> processes = single_process();
+  bool shard_optimizer = false;  ///< as in `TrainingRunOptions`
 };
 
 /// A `TrainingRun` that trains the model of a recipe on its task.
@@ -137,7 +138,7 @@ class ATTEND_API RecipeRun {
  private:
   struct Start;
   RecipeRun(const std::filesystem::path& directory, const Recipe& recipe,
-            const std::shared_ptr<Processes>& processes, const Start& start);
+            const RecipeRunOptions& options, const Start& start);
 
   Recipe recipe_;
   std::shared_ptr<const Task> task_;

@@ -84,12 +84,14 @@ struct TrainerHooks {
 ///
 /// With several `processes`, each trains on its part of every batch; the parts are equally large,
 /// or differ by one sample. The weights of all processes stay equal, and follow those that a single
-/// process would train, except for rounding errors, dropout and `TrainingLoss::auxiliary`, which
-/// is averaged over the processes; see `TaskObjective`. The processes evaluate together, with the
-/// buffers of rank 0. The state of rank 0 is the one from which all processes start, and only its
-/// hooks are called, except `stop_requested` and `stop_evaluation`, which stop all processes if one
-/// of them returns true. If `Processes::shards_optimizer()`, the state of the optimizer is
-/// distributed over the processes during `run`, and rank 0 has all of it before and after `run`.
+/// process would train, except for rounding errors, dropout and `TrainingLoss::auxiliary`, which is
+/// averaged over the processes; see `TaskObjective`. Each step and each evaluation begins with the
+/// buffers of rank 0, such as the statistics of batch norms. The processes evaluate together. The
+/// state of rank 0 is the one from which all processes start, and only its hooks are called, except
+/// `stop_requested` and `stop_evaluation`, which stop all processes if one of them returns true.
+/// With `shard_optimizer`, which must be the same in all processes, the state of the optimizer is
+/// distributed over them during `run` (see `Optimizer::shard`), and rank 0 has all of it before and
+/// after `run`. A single process ignores `shard_optimizer`.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
@@ -109,7 +111,7 @@ class ATTEND_API Trainer {
   ///     Trainer(objective, config, {}, sgd).run();
   Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
           Schedule schedule = {}, std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr,
-          std::shared_ptr<Processes> processes = single_process());
+          std::shared_ptr<Processes> processes = single_process(), bool shard_optimizer = false);
 
   /// Trains from the current state until `max_steps`, early stopping, or a requested stop. Throws
   /// c10::ValueError if all parameters are frozen, if the batches of a step have no targets, or if
@@ -181,6 +183,7 @@ class ATTEND_API Trainer {
   torch::Device device_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::shared_ptr<Processes> processes_;
+  bool shard_optimizer_;
   Sampler sampler_;
   TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;      // on the CPU

@@ -39,6 +39,9 @@ struct TrainingRunOptions {
   /// The processes that train together; see `Trainer`. Each of them makes the same `TrainingRun`.
   /// Only rank 0 reads and writes the run directory.
   std::shared_ptr<Processes> processes = single_process();
+  /// Each process keeps a part of the optimizer's state; see `Optimizer::shard`. A single process
+  /// ignores it.
+  bool shard_optimizer = false;
 };
 
 /// A `Trainer` with a run directory: saves configuration, metrics, TensorBoard events, checkpoints,
