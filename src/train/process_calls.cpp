@@ -170,9 +170,8 @@ TrainerState broadcast(Processes& processes, const TrainerState& state) {
 Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint) {
   auto state = broadcast(processes, checkpoint.trainer_state);
   auto weights = broadcast(processes, checkpoint.weights);
-  auto rest = broadcast(processes, checkpoint.state);
-  return {std::move(state), std::move(weights), std::move(rest),
-          broadcast(processes, checkpoint.best)};
+  return {std::move(state), std::move(weights), broadcast(processes, checkpoint.state),
+          checkpoint.best};
 }
 
 void run_on_rank_0(Processes& processes, const std::function<void()>& work) {

@@ -48,7 +48,8 @@ ATTEND_API std::map<std::string, torch::Tensor> broadcast(
 /// Returns the state of rank 0.
 ATTEND_API TrainerState broadcast(Processes& processes, const TrainerState& state);
 
-/// Returns the checkpoint of rank 0.
+/// Returns the checkpoint of rank 0. In the other processes, without the best weights, which only
+/// rank 0 needs.
 ATTEND_API Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint);
 
 /// Calls `work` in rank 0 while the other processes wait. If it throws InputError, the others throw

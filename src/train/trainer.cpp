@@ -160,46 +160,49 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
   if (hooks.checkpoint_sink != nullptr && !best_weights_.empty())
     hooks.checkpoint_sink->save_best(best_weights_);
   TrainResult result;
-  const auto done = [&] {
-    return !state_.evaluation_pending && (state_.step >= config_.max_steps || is_out_of_patience());
-  };
-  if (!done()) state_.threads = num_threads();
-  const NumThreadsGuard threads(done() ? torch::get_num_threads() : state_.threads);
-  bool saved = true;
-  while (!done() && result.stop_reason != StopReason::stop_requested) {
-    if (!state_.evaluation_pending) {
-      step(hooks);
-      saved = false;
-      if (is_report_step(state_.step)) report(hooks);
-    }
-    if (state_.evaluation_pending) {
-      evaluate(hooks);
-      if (processes_->world_size() > 1) state_ = broadcast(*processes_, state_);
-      saved = false;
-    }
-    const bool stop = hooks.stop_requested && hooks.stop_requested();
-    if (any_process(*processes_, state_.evaluation_pending || stop))
-      result.stop_reason = StopReason::stop_requested;
-    if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
-    if (state_.step % config_.checkpoint_every == 0) {
-      save(hooks);
-      saved = true;
-    }
-  }
-  if (!saved) save(hooks);
-  collect_optimizer_state();
+  if (!is_done() && train(hooks)) result.stop_reason = StopReason::stop_requested;
   if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->finish();
   for (auto* observer : hooks.observers) observer->on_finish();
-  if (done() && !state_.best) {
+  if (is_done() && !state_.best) {
     throw std::runtime_error(fmt::format(
         "no evaluation in {} steps had a finite validation loss; try a lower lr", state_.step));
   }
-  if (done())
+  if (is_done())
     result.stop_reason = is_out_of_patience() ? StopReason::patience : StopReason::max_steps;
   result.state = state_;
   if (state_.training_seconds > 0.0)
     result.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
   return result;
+}
+
+bool Trainer::is_done() const {
+  return !state_.evaluation_pending && (state_.step >= config_.max_steps || is_out_of_patience());
+}
+
+bool Trainer::train(const TrainerHooks& hooks) {
+  state_.threads = num_threads();
+  const NumThreadsGuard threads(state_.threads);
+  if (auto* optimizer = sharded_optimizer()) optimizer->shard(processes_);
+  bool stopped = false;
+  while (!stopped && !is_done()) {
+    if (!state_.evaluation_pending) {
+      step(hooks);
+      if (is_report_step(state_.step)) report(hooks);
+    }
+    if (state_.evaluation_pending) {
+      evaluate(hooks);
+      if (processes_->world_size() > 1) state_ = broadcast(*processes_, state_);
+    }
+    const bool stop = hooks.stop_requested && hooks.stop_requested();
+    stopped = any_process(*processes_, state_.evaluation_pending || stop);
+    if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
+    if (!stopped && !is_done() && state_.step % config_.checkpoint_every == 0)
+      save(hooks, states_of_other_processes());
+  }
+  const auto others = states_of_other_processes();
+  save(hooks, others);
+  collect_optimizer_state(others);
+  return stopped;
 }
 
 Optimizer* Trainer::sharded_optimizer() const {
@@ -230,16 +233,6 @@ void Trainer::start_from_rank_0() {
     restore(broadcast(*processes_, start));
   }
   other_rng_states_.clear();  // training changes the states
-  if (auto* optimizer = sharded_optimizer()) optimizer->shard(processes_);
-}
-
-void Trainer::collect_optimizer_state() {
-  auto* optimizer = sharded_optimizer();
-  if (optimizer == nullptr) return;
-  auto all = optimizer->named_state_of_others();
-  if (processes_->rank() > 0) return;
-  all.merge(optimizer->named_state());
-  optimizer->load_named_state(all);
 }
 
 bool Trainer::is_evaluation_step(int64_t step) const {
@@ -421,11 +414,10 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
 /// Saves a checkpoint if all weights are finite, so that a good checkpoint is not replaced by a bad
 /// one. The last optimizer step may have produced non-finite weights, which only the next loss
 /// would show.
-void Trainer::save(const TrainerHooks& hooks) const {
-  const auto states = states_of_other_processes();
+void Trainer::save(const TrainerHooks& hooks, const Tensors& others) const {
   if (hooks.checkpoint_sink == nullptr) return;
   auto now = checkpoint();
-  now.state.insert(states.begin(), states.end());
+  now.state.insert(others.begin(), others.end());
   if (all_finite(now.weights)) hooks.checkpoint_sink->save(now);
 }
 

@@ -84,6 +84,14 @@ Tensors Trainer::states_of_other_processes() const {
   return result;
 }
 
+void Trainer::collect_optimizer_state(const Tensors& others) {
+  auto* optimizer = sharded_optimizer();
+  if (optimizer == nullptr || processes_->rank() > 0) return;
+  auto all = without_prefix(others, kOptimizer);
+  all.merge(optimizer->named_state());
+  optimizer->load_named_state(all);
+}
+
 void Trainer::restore(const Checkpoint& checkpoint) {
   load_state_dict(module(), checkpoint.weights);
   const auto requires_grad = checkpoint.state.find(kRequiresGrad);

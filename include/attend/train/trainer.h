@@ -144,11 +144,13 @@ class ATTEND_API Trainer {
   /// - for a module on the CPU, and one process: the fastest number, which is measured
   /// - the number of available threads
   int64_t num_threads();
-  /// Restores the checkpoint of rank 0 in all processes, and distributes the state of the optimizer
-  /// if the processes do so.
+  /// Restores the checkpoint of rank 0 in all processes.
   void start_from_rank_0();
-  /// Restores the state of the optimizer in rank 0 if it is distributed over the processes.
-  void collect_optimizer_state();
+  /// True if all steps are done, or after early stopping.
+  bool is_done() const;
+  /// Trains until `is_done()` or a requested stop, and returns true for the latter. Saves
+  /// checkpoints.
+  bool train(const TrainerHooks& hooks);
   /// True if an evaluation follows `step`.
   bool is_evaluation_step(int64_t step) const;
   bool is_report_step(int64_t step) const;
@@ -170,7 +172,10 @@ class ATTEND_API Trainer {
   /// generators, and their parts of the optimizer's state. Called by all processes; the result is
   /// that of rank 0.
   std::map<std::string, torch::Tensor> states_of_other_processes() const;
-  void save(const TrainerHooks& hooks) const;
+  /// Restores the whole state of the optimizer in rank 0 if it is distributed. `others`: of
+  /// `states_of_other_processes`.
+  void collect_optimizer_state(const std::map<std::string, torch::Tensor>& others);
+  void save(const TrainerHooks& hooks, const std::map<std::string, torch::Tensor>& others) const;
   bool is_out_of_patience() const;
   torch::nn::Module& module() const { return objective_->module(); }
   /// The optimizer if its state is distributed over the processes during training, else null.
