@@ -18,6 +18,8 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstdlib>
+#include <thread>
 
 namespace attend::train {
 namespace {
@@ -123,6 +125,15 @@ double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_n
   return norm.item<double>();
 }
 
+/// Returns the number of CPU threads of each of `processes` processes on this machine.
+int64_t available_threads(int64_t processes) {
+  const int64_t threads = torch::get_num_threads();
+  // A launcher such as torchrun sets the variable for each process.
+  if (processes == 1 || std::getenv("OMP_NUM_THREADS") != nullptr) return threads;
+  const int64_t cores = std::thread::hardware_concurrency();
+  return std::min(threads, std::max<int64_t>(cores / processes, 1));
+}
+
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
@@ -211,8 +222,7 @@ Optimizer* Trainer::sharded_optimizer() const {
 
 int64_t Trainer::num_threads() {
   if (config_.threads > 0) return config_.threads;
-  const auto available =
-      std::max<int64_t>(torch::get_num_threads() / processes_->local_world_size(), 1);
+  const auto available = available_threads(processes_->local_world_size());
   // A resumed run uses the same number of threads as before, unless LibTorch now has fewer threads.
   if (state_.threads > 0 && state_.threads <= available) return state_.threads;
   // Of several processes, each would measure while the others wait for it in the measured work.

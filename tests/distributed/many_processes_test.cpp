@@ -3,11 +3,14 @@
 // header needs Python's headers.
 #include "attend/train/dataset_objective.h"
 #include "attend/train/trainer.h"
+#include "train/fastest_num_threads.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <numeric>
+#include <optional>
 #include <set>
 
 namespace attend::distributed {
@@ -187,6 +190,31 @@ TEST(Trainer, EachProcessDrawsOtherRandomNumbers) {
     all.insert(objective->drawn.begin(), objective->drawn.end());
   }
   EXPECT_EQ(std::ssize(all), 4 * kSteps);
+}
+
+/// Returns the number of threads with which one of `local_size` processes of a machine trains, if
+/// LibTorch has 3 threads and OMP_NUM_THREADS has this value; null: not set.
+int64_t threads_of(int64_t local_size, const char* variable) {
+  const train::NumThreadsGuard guard(3);
+  const char* before = std::getenv("OMP_NUM_THREADS");
+  const std::optional<std::string> saved = before == nullptr ? std::nullopt : std::optional(before);
+  const auto set = [](const char* value) {
+    value == nullptr ? unsetenv("OMP_NUM_THREADS") : setenv("OMP_NUM_THREADS", value, 1);
+  };
+  set(variable);
+  const auto process = std::make_shared<AloneProcess>(0, 2, nullptr);
+  process->local_size = local_size;
+  train::Trainer trainer(std::make_shared<Noisy>(), {.max_steps = 1, .batch_size = 2}, {}, nullptr,
+                         process);
+  trainer.run();
+  set(saved ? saved->c_str() : nullptr);
+  return trainer.state().threads;
+}
+
+TEST(Trainer, ProcessesOfAMachineShareItsCores) {
+  EXPECT_EQ(threads_of(100000, nullptr), 1);
+  EXPECT_EQ(threads_of(1, nullptr), 3) << "each process has a machine";
+  EXPECT_EQ(threads_of(100000, "3"), 3) << "the launcher has divided the cores";
 }
 
 }  // namespace

@@ -139,8 +139,9 @@ class ATTEND_API Trainer {
  private:
   /// Returns the number of CPU threads to train with. It is the first of these that applies:
   /// - `config.threads` if it is not 0
-  /// - `TrainerState::threads` if it is not 0 and not larger than the number of available threads,
-  ///   of which each of several processes on a machine has an equal part
+  /// - `TrainerState::threads` if it is not 0 and not larger than the number of available threads.
+  ///   Several processes on a machine divide its cores, unless the environment variable
+  ///   OMP_NUM_THREADS is set
   /// - for a module on the CPU, and one process: the fastest number, which is measured
   /// - the number of available threads
   int64_t num_threads();
