@@ -8,6 +8,7 @@
 #include "distributed/launch.h"
 #include "error_message.h"
 #include "options.h"
+#include "processes_options.h"
 #include "recipe_files.h"
 #include "recipe_flags.h"
 #include "serve/server_option.h"
@@ -24,7 +25,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <functional>
@@ -49,12 +49,8 @@ struct TrainArguments {
   bool print_config = false;
   std::string init_from;  ///< directory of a run
   bool serve = false;
-  ServerAddress address = {};   ///< of the page, if `serve` is set
-  double ddp_timeout = 1800.0;  ///< seconds
-  int64_t ddp_bucket_mb = 25;
-  distributed::Backend ddp_backend = distributed::Backend::automatic;
-  distributed::Compression ddp_compression = distributed::Compression::none;
-  bool ddp_shard_optimizer = false;
+  ServerAddress address = {};  ///< of the page, if `serve` is set
+  ProcessesArguments processes = {};
 };
 
 /// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
@@ -313,11 +309,7 @@ bool has_begun(const TrainArguments& arguments, const std::optional<distributed:
 /// Connects the processes that a launcher has started. --print-config needs no other process.
 std::shared_ptr<train::Processes> connect(const TrainArguments& arguments) {
   if (arguments.print_config) return train::single_process();
-  return distributed::init(
-      {.timeout = std::chrono::milliseconds(static_cast<int64_t>(1000 * arguments.ddp_timeout)),
-       .bucket_bytes = arguments.ddp_bucket_mb << 20,
-       .backend = arguments.ddp_backend,
-       .compression = arguments.ddp_compression});
+  return distributed::init(arguments.processes.connection());
 }
 
 /// Throws InputError, with `advice`, for an option that several processes do not support.
@@ -347,7 +339,7 @@ void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArg
   const train::RecipeRunOptions options{.init_from = arguments.init_from,
                                         .task_maker = tasks,
                                         .processes = processes,
-                                        .shard_optimizer = arguments.ddp_shard_optimizer};
+                                        .shard_optimizer = arguments.processes.shard_optimizer};
   if (is_sweep) {
     return run_sweep({.out = arguments.out,
                       .axes = arguments.sweep,
@@ -389,48 +381,6 @@ void run_train(const CLI::App& app, TrainArguments& arguments, const RecipeFlags
   } catch (const std::exception& error) {
     throw_for_rank(app, error, *processes);
   }
-}
-
-/// Adds the options for several processes.
-void add_processes_options(CLI::App& command, TrainArguments& arguments) {
-  constexpr auto kGroup = "Training, several processes";
-  constexpr Requirement kTimeout{"be between 1 and 1000000",
-                                 [](double x) { return x >= 1 && x <= 1e6; }};
-  constexpr Requirement kMegabytes{"be between 1 and 100000",
-                                   [](double x) { return x >= 1 && x <= 1e5; }};
-  add_number(command, "--ddp-timeout", arguments.ddp_timeout, kTimeout,
-             "time after which a process that waits for another one ends with an error", "SECONDS")
-      ->group(kGroup);
-  add_number(command, "--ddp-bucket-mb", arguments.ddp_bucket_mb, kMegabytes,
-             "gradients are summed in groups of at most this size, during the backward pass", "MIB")
-      ->group(kGroup);
-  command
-      .add_option_function<std::string>(
-          "--ddp-backend",
-          [&](const std::string& text) {
-            arguments.ddp_backend = parse_choice<distributed::Backend>("--ddp-backend", text);
-          },
-          "library that transports data on GPUs between the processes; auto: nccl if each process "
-          "has a GPU of its own, otherwise gloo. Data on the CPU is transported by gloo")
-      ->type_name(choices<distributed::Backend>())
-      ->default_str(std::string(to_string(arguments.ddp_backend)))
-      ->group(kGroup);
-  command
-      .add_option_function<std::string>(
-          "--ddp-compression",
-          [&](const std::string& text) {
-            arguments.ddp_compression =
-                parse_choice<distributed::Compression>("--ddp-compression", text);
-          },
-          "bf16: gradients are rounded to bfloat16 before they are sent and summed")
-      ->type_name(choices<distributed::Compression>())
-      ->default_str(std::string(to_string(arguments.ddp_compression)))
-      ->group(kGroup);
-  command
-      .add_flag("--ddp-shard-optimizer", arguments.ddp_shard_optimizer,
-                "each process keeps the optimizer's state of a part of the parameters only (ZeRO "
-                "stage 1), with the same results")
-      ->group(kGroup);
 }
 
 }  // namespace
@@ -498,7 +448,7 @@ void add_train_command(CLI::App& app) {
       ->type_name("[PORT]")
       ->group("Output");
   auto* host = add_host(*command, arguments->address.host)->group("Output");
-  add_processes_options(*command, *arguments);
+  add_processes_options(*command, arguments->processes);
   command->footer(
       "A default in brackets is the default of the task senses, or of the first task with this\n"
       "option. attend train --task NAME --print-config prints the defaults of the task NAME.\n\n"
