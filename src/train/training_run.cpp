@@ -10,6 +10,7 @@
 #include "attend/train/tensorboard_log.h"
 #include "io/utf8.h"
 #include "train/autocast_for.h"
+#include "train/checksum.h"
 #include "train/process_calls.h"
 #include "train/run_record.h"
 
@@ -30,15 +31,18 @@ std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
   return objective;
 }
 
-/// Throws InputError in all processes if they train with other recipes or data, or do not all
-/// resume the run.
+/// Throws InputError in all processes if they train with other recipes, data or options, or do not
+/// all resume the run.
 void check_equal_content(const TrainingRunOptions& options, const RunContent& content,
-                         bool resumes) {
+                         const TrainingConfig& config, Objective& objective, bool resumes) {
+  if (options.processes->world_size() == 1) return;
+  torch::manual_seed(static_cast<uint64_t>(config.seed));  // for random transforms of the samples
   check_equal(*options.processes,
               {{"a recipe with", content.recipe},
                {"a run that", resumes ? "is resumed" : "begins"},
                {"shard_optimizer", options.shard_optimizer ? "true" : "false"},
-               {"data with the checksum", content.record.data_checksum}});
+               {"data with the checksum", content.record.data_checksum},
+               {"samples with the checksum", checksum_of(objective.data_samples())}});
 }
 
 /// Throws InputError if the initial weights of the run were not random.
@@ -80,7 +84,7 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
       objective_(prepared(std::move(objective), config, options.processes)),
       device_(objective_->module().parameters().front().device()),
       is_resumed_(resumes(directory, options)) {
-  check_equal_content(options, content, is_resumed_);
+  check_equal_content(options, content, config, *objective_, is_resumed_);
   run_on_rank_0(*processes_, [&] {
     directory_ = is_resumed_
                      ? RunDirectory::resume(directory, content)

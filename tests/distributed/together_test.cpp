@@ -1,5 +1,6 @@
 // What several processes, which are threads here, decide together, and the buffers and data that
 // they have in common.
+#include "attend/train/dataset_objective.h"
 #include "attend/train/trainer.h"
 #include "attend/train/training_run.h"
 #include "support/in_threads.h"
@@ -106,6 +107,26 @@ TEST(Trainer, ProcessesStopEarlyTogether) {
     EXPECT_EQ(result.state.step, 6);
   });
   EXPECT_THAT(errors, Each(""));
+}
+
+/// Returns the errors of two processes that train on Stripes of these seeds in the run directory.
+std::vector<std::string> train_on(const std::vector<uint64_t>& seeds,
+                                  const std::filesystem::path& directory) {
+  return in_processes(2, [&](const auto& processes) {
+    const auto objective = train::make_objective(
+        train::make_net(), seeds.at(static_cast<std::size_t>(processes->rank())));
+    train::TrainingRun run(directory, objective, train::small_config(),
+                           {.mode = train::RunMode::begin, .processes = processes});
+    run.finish(run.train());
+  });
+}
+
+TEST(TrainingRun, ProcessesWithOtherDatasetsAreRefused) {
+  const TemporaryDirectory folder;
+  const auto errors = train_on({1, 3}, folder / "run");
+  EXPECT_THAT(errors, Each(AllOf(errors[0], HasSubstr("rank 1"), HasSubstr("samples"))));
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+  EXPECT_THAT(train_on({1, 1}, folder / "run"), Each(""));
 }
 
 TEST(TrainingRun, ProcessesWithOtherOptionsAreRefused) {

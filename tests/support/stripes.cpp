@@ -26,9 +26,9 @@ torch::nn::Sequential make_net() {
                                torch::nn::Dropout(0.2), torch::nn::Linear(64, 2));
 }
 
-std::shared_ptr<Objective> make_objective(torch::nn::Sequential net) {
+std::shared_ptr<Objective> make_objective(torch::nn::Sequential net, uint64_t seed) {
   return std::make_shared<DatasetObjective<Stripes>>(
-      net.ptr(), Stripes(1), Stripes(2), [net](const auto& images, const auto& labels) mutable {
+      net.ptr(), Stripes(seed), Stripes(2), [net](const auto& images, const auto& labels) mutable {
         return classification_loss(net->forward(images), labels);
       });
 }

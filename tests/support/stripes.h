@@ -26,8 +26,8 @@ struct Stripes : torch::data::datasets::Dataset<Stripes> {
 /// Returns a convolution net for `Stripes`, always with the same weights.
 torch::nn::Sequential make_net();
 
-/// Returns the objective of training `net` on `Stripes`.
-std::shared_ptr<Objective> make_objective(torch::nn::Sequential net);
+/// Returns the objective of training `net` on `Stripes(seed)`.
+std::shared_ptr<Objective> make_objective(torch::nn::Sequential net, uint64_t seed = 1);
 
 /// Returns a config with frequent evaluations and checkpoints.
 TrainingConfig small_config(int64_t steps = 12);

@@ -46,6 +46,16 @@ TEST_P(EveryTask, EqualSamplerStatesGiveEqualBatches) {
   EXPECT_FALSE(equal_batches(task_->training_batch(9, other), batch));
 }
 
+// The global generators of several processes differ.
+TEST_P(EveryTask, BatchesDoNotDependOnTheGlobalGenerators) {
+  const auto batch_with = [&](uint64_t seed) {
+    torch::manual_seed(seed);
+    Sampler sampler(11);
+    return task_->training_batch(7, sampler);
+  };
+  EXPECT_TRUE(equal_batches(batch_with(1), batch_with(2)));
+}
+
 TEST_P(EveryTask, EqualRecipesGiveEqualTasks) {
   const auto again = make_task(recipe_);
   EXPECT_EQ(again->tokenizer().size(), task_->tokenizer().size());

@@ -9,8 +9,10 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -87,6 +89,22 @@ class DatasetObjective : public Objective {
       if (loss.exact_match) result.exact_match = loss.exact_match();
       return result;
     });
+  }
+
+  /// Returns the sizes of both datasets and a few samples of each, spread evenly.
+  std::map<std::string, torch::Tensor> data_samples() override {
+    std::map<std::string, torch::Tensor> samples;
+    const auto add = [&](const std::string& name, Dataset& dataset) {
+      const auto size = static_cast<int64_t>(*dataset.size());
+      const auto rows = spread(size, 8);
+      const auto batch = get_batch(dataset, {rows.begin(), rows.end()});
+      samples.emplace(name + ".size", torch::tensor(size));
+      samples.emplace(name + ".data", batch.data);
+      samples.emplace(name + ".target", batch.target);
+    };
+    add("training", training_);
+    add("validation", validation_);
+    return samples;
   }
 
  private:

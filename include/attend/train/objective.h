@@ -88,10 +88,13 @@ class ATTEND_API Objective {
   /// The module that is trained. It must have at least one parameter.
   virtual torch::nn::Module& module() = 0;
 
-  /// Returns the next batch of `size` samples. For exact resuming, draw random numbers only from
-  /// `sampler` or from LibTorch's global generators: checkpoints contain their states. If the next
-  /// batch also depends on a position in the data, such as an offset in a file, return that
-  /// position from `state()`.
+  /// Returns the next batch of `size` samples. Which samples these are may depend only on `sampler`
+  /// and, for example for an offset in a file, on the state that `state()` returns. Several
+  /// processes call `training_batch` equally, for the parts of all processes, and each computes the
+  /// loss of one part. All of them must therefore draw the same numbers from `sampler` and have the
+  /// same `state()`, whereas their global generators differ. `TrainingBatch::loss` may also draw
+  /// from LibTorch's global generators, for example for noise. For exact resuming, use no other
+  /// random numbers: checkpoints contain the states of `sampler` and of the global generators.
   virtual TrainingBatch training_batch(int64_t size, Sampler& sampler) = 0;
 
   /// Evaluates the module on the validation data. Called in eval mode, without gradients, and with
@@ -102,6 +105,10 @@ class ATTEND_API Objective {
   /// loss depends on the whole batch, of which `TrainingBatch::loss` has the part of one process.
   /// By default, does nothing.
   virtual void set_processes(std::shared_ptr<Processes> /*processes*/) {}
+  /// Returns a few samples of the data and its sizes, by name. `TrainingRun` refuses processes
+  /// whose samples differ. Empty by default. Random transforms may draw only from LibTorch's global
+  /// generators, which have the same state in all processes.
+  virtual std::map<std::string, torch::Tensor> data_samples() { return {}; }
 
   /// Returns further state to save in checkpoints, by name. Empty by default.
   virtual std::map<std::string, torch::Tensor> state() const { return {}; }

@@ -62,7 +62,9 @@ class ATTEND_API TrainingRun {
   /// resumed run. Throws InputError for a value of `config` that is out of range, for a device that
   /// is not available, and in the same cases as `RunDirectory::create` or `RunDirectory::resume`.
   /// Also throws InputError if the latest checkpoint is from a step after `config.max_steps` or,
-  /// with `RunMode::resume`, if the run is finished. The message then says what to change.
+  /// with `RunMode::resume`, if the run is finished. The message then says what to change. Several
+  /// processes throw InputError if `config`, `options.values`, `options.shard_optimizer` or
+  /// `Objective::data_samples` differ between them, or if not all of them resume the run.
   TrainingRun(const std::filesystem::path& directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, const TrainingRunOptions& options = {});
   /// Does the same with another content of the run directory, such as the files of a tokenizer.
