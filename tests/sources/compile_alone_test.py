@@ -52,7 +52,8 @@ class CompileAlone(unittest.TestCase):
     def test_headers_that_include_what_they_use_pass(self):
         status, output = self.check_headers(a="#pragma once\n#include <vector>\nusing V = std::vector<int>;\n",
                                             b='#pragma once\n#include "attend/a.h"\ninline V v;\n')
-        self.assertEqual((status, output[:40]), (0, "2 of 2 headers compile by themselves (0 s"[:40]))
+        summary = "2 of 2 headers compile by themselves"
+        self.assertEqual((status, output[:len(summary)]), (0, summary))
 
     def test_a_header_with_a_missing_include_fails(self):
         status, output = self.check_headers(a="#pragma once\n#include <vector>\n",
