@@ -54,7 +54,7 @@ function(attend_require_packages)
     list(JOIN ARGN ", " components)
     message(FATAL_ERROR "attend (components ${components}) needs libraries that were not found; the "
                         "packages of Debian and Ubuntu are: ${missing}. scripts/setup installs them; "
-                        "-DATTEND_COMPONENTS=nn builds attend::nn alone, which needs none of them")
+                        "-DATTEND_COMPONENTS=nn builds attend::nn alone, which needs only libhwy-dev")
   endif()
   if(io IN_LIST ARGN)
     _attend_add_fmt()
