@@ -45,8 +45,10 @@ void KvCache::Sequences::extend(const std::vector<int64_t>& added) {
 
 std::vector<int64_t> KvCache::Sequences::positions_in_slots() const {
   std::vector<int64_t> positions;
+  const auto used = used_slots();
+  positions.reserve(lengths.size() * static_cast<std::size_t>(used));
   for (std::size_t b = 0; b < lengths.size(); ++b) {
-    for (int64_t slot = 0; slot < used_slots(); ++slot) {
+    for (int64_t slot = 0; slot < used; ++slot) {
       // The last position up to lengths[b] - 1 whose token is written to this slot. Negative if
       // there is none.
       const auto rounds = (lengths[b] - 1 - slot + max_seq_len) / max_seq_len - 1;

@@ -2,8 +2,8 @@
 
 namespace attend {
 
-/// Returns whether the processor has the AVX-512 instructions that oneDNN requires for int8, int4
-/// and bfloat16.
+/// Returns true if the processor has the AVX-512 instructions that oneDNN requires for bfloat16 and
+/// for packed weights.
 inline bool has_avx512() {
 #if defined(__x86_64__) && defined(__GNUC__)
   return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&

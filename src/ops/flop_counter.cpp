@@ -64,7 +64,7 @@ struct CountedOperator {
   int64_t (*flops)(Inputs);
 };
 
-constexpr std::array<CountedOperator, 11> kCounted{{
+constexpr std::array<CountedOperator, 12> kCounted{{
     {"aten::mm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::bmm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::mv", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
@@ -73,8 +73,9 @@ constexpr std::array<CountedOperator, 11> kCounted{{
     {"aten::baddbmm", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
     {"aten::addmv", [](Inputs in) { return product_flops(in[1].toTensor(), in[2].toTensor()); }},
     {"mkldnn::_linear_pointwise", linear_flops},
-    {"aten::_weight_int8pack_mm", linear_flops},
-    {"aten::_weight_int4pack_mm_for_cpu", linear_flops},
+    {"attend::float_product", linear_flops},
+    {"attend::int8_product", linear_flops},
+    {"attend::int4_product", linear_flops},
     {"aten::scaled_dot_product_attention",
      [](Inputs in) {
        return attention_flops(in[0].toTensor(), in[1].toTensor(), in[2].toTensor());

@@ -3,16 +3,18 @@
 #include "ops/autocast.h"
 #include "ops/cpu_features.h"
 #include "ops/fast_linear.h"
+#include "ops/row_products.h"
 
 #include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <ATen/TensorIterator.h>
 #include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <ATen/ops/_convert_weight_to_int4pack_for_cpu.h>
-#include <ATen/ops/_weight_int4pack_mm_for_cpu.h>
-#include <ATen/ops/_weight_int8pack_mm.h>
 #include <ATen/ops/linear.h>
+#include <ATen/record_function.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <optional>
@@ -22,14 +24,8 @@
 namespace attend {
 namespace {
 
-/// Number of elements of a row that share a scale in `WeightFormat::int4`.
-constexpr int64_t kGroup = 32;
-/// LibTorch's int8 and int4 kernels require multiples of these numbers of columns and rows.
-constexpr int64_t kColumns = 32;
-constexpr int64_t kRows = 16;
-/// Products of more rows are limited by arithmetic, not by reading the weights. oneDNN computes
-/// them faster from the original weights than LibTorch's kernels do from integers.
-constexpr int64_t kMaxIntegerRows = 8;
+/// Elements of a weight for which a thread is worth its start.
+constexpr int64_t kElementsPerThread = 64 * 1024;
 /// Products with smaller weights are limited by the time of a call, which is longer for oneDNN than
 /// for MKL.
 constexpr int64_t kMinElements = 128 * 1024;
@@ -50,11 +46,18 @@ struct OneDnn {
   c10::TypedOperatorHandle<ReorderLinearWeight> reorder;
 };
 
-/// Returns std::nullopt if LibTorch was built without oneDNN, or if ATTEND_FAST is 0.
+/// Returns false if ATTEND_FAST is 0.
+bool is_enabled() {
+  static const bool enabled = [] {
+    const auto* fast = std::getenv("ATTEND_FAST");
+    return fast == nullptr || std::string_view(fast) != "0";
+  }();
+  return enabled;
+}
+
+/// Returns std::nullopt if LibTorch was built without oneDNN.
 const std::optional<OneDnn>& one_dnn() {
   static const auto operators = []() -> std::optional<OneDnn> {
-    const auto* fast = std::getenv("ATTEND_FAST");
-    if (fast != nullptr && std::string_view(fast) == "0") return {};
     auto& dispatcher = c10::Dispatcher::singleton();
     const auto linear = dispatcher.findSchema({"mkldnn::_linear_pointwise", ""});
     const auto reorder = dispatcher.findSchema({"mkldnn::_reorder_linear_weight", ""});
@@ -84,9 +87,8 @@ bool has_avx512_bf16() {
 /// The copy of a weight. It is stored in the weight's tensor.
 struct PreparedWeight : c10::BackendMeta {
   WeightFormat format = WeightFormat::packed;
-  int64_t rows = 0;        // N
-  torch::Tensor elements;  // in an order that depends on the format; int8 and int4: (N padded, K)
-  torch::Tensor scales;    // int8: (N padded); int4: scale and offset (K / kGroup, N padded, 2)
+  torch::Tensor elements;      // of oneDNN, of Int8Rows or of Int4Rows
+  torch::Tensor scales;        // int8: (N); int4: units (N, 2)
   const void* data = nullptr;  // of the weight that was copied
   int64_t version = 0;         // of the weight that was copied
   std::atomic<bool> is_valid = true;
@@ -112,7 +114,8 @@ PreparedWeight* prepared(const at::TensorBase& weight) {
 /// number.
 bool is_plain(const torch::Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == torch::kStrided && !tensor.is_nested() &&
-         !at::isTensorSubclassLike(tensor) && !tensor._fw_grad(/*level=*/0).defined();
+         !tensor.is_neg() && !tensor._is_zerotensor() && !at::isTensorSubclassLike(tensor) &&
+         !tensor._fw_grad(/*level=*/0).defined();
 }
 
 /// Returns true if the rows of `matrix`, or its columns, are contiguous and do not overlap.
@@ -125,7 +128,7 @@ bool is_matrix(const torch::Tensor& matrix) {
 /// Returns true if kernels without derivatives may replace `torch::linear` for these tensors.
 bool can_use_fast_kernels(const torch::Tensor& x, const torch::Tensor& weight,
                           const torch::Tensor& bias) {
-  if (!one_dnn() || torch_linear_guards > 0 || !is_plain(x) || !is_plain(weight) ||
+  if (!is_enabled() || torch_linear_guards > 0 || !is_plain(x) || !is_plain(weight) ||
       (bias.defined() && !is_plain(bias))) {
     return false;
   }
@@ -137,8 +140,11 @@ bool can_use_fast_kernels(const torch::Tensor& x, const torch::Tensor& weight,
       x.dim() > 0 && is_matrix(weight) && x.size(-1) == weight.size(1) &&
       (!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)));
   return types_match && shapes_match && x.numel() > 0 && weight.numel() > 0 &&
-         at::globalContext().userEnabledMkldnn() && !autocast_dtype(torch::kCPU) &&
-         !torch::jit::tracer::isTracing();
+         !autocast_dtype(torch::kCPU) && !torch::jit::tracer::isTracing();
+}
+
+bool can_use_one_dnn() {
+  return one_dnn() && at::globalContext().userEnabledMkldnn();
 }
 
 torch::Tensor one_dnn_linear(const torch::Tensor& x, const torch::Tensor& weight,
@@ -150,37 +156,104 @@ torch::Tensor one_dnn_linear(const torch::Tensor& x, const torch::Tensor& weight
                                 /*algorithm=*/"");
 }
 
-torch::Tensor prepared_linear(const torch::Tensor& x, const PreparedWeight& weight,
-                              const torch::Tensor& bias) {
-  if (weight.format == WeightFormat::packed) return one_dnn_linear(x, weight.elements, bias);
-  const auto narrow = x.to(torch::kBFloat16);
-  torch::Tensor y;
-  if (weight.format == WeightFormat::bf16) {
-    y = one_dnn_linear(narrow, weight.elements, {});
-  } else {
-    const auto rows = narrow.reshape({-1, x.size(-1)}).contiguous();  // (rows of x, K)
-    y = weight.format == WeightFormat::int8
-            ? at::_weight_int8pack_mm(rows, weight.elements, weight.scales)
-            : at::_weight_int4pack_mm_for_cpu(rows, weight.elements, kGroup, weight.scales);
-    auto shape = x.sizes().vec();
-    shape.back() = weight.rows;
-    y = y.narrow(1, 0, weight.rows).reshape(shape);  // (..., N)
+/// Calls `run(range)` on LibTorch's threads, with parts of the rows 0 to `count` - 1 that have at
+/// least `grain` rows. at::parallel_for would need this file to be compiled with OpenMP, whose
+/// library need not be the one that LibTorch uses. An iterator calls it inside LibTorch.
+template <typename Run>
+void in_parallel(int64_t count, int64_t grain, const Run& run) {
+  if (count <= grain || at::get_num_threads() == 1) return run(RowRange{0, count});
+  auto numbers = torch::empty({count}, torch::kByte);  // only the addresses are used
+  const auto* first = reinterpret_cast<const char*>(numbers.const_data_ptr<uint8_t>());
+  at::TensorIterator::nullary_op(numbers).for_each(
+      [&](char** data, const int64_t* /*strides*/, int64_t size, int64_t /*outer_size*/) {
+        const int64_t begin = data[0] - first;
+        run(RowRange{begin, begin + size});
+      },
+      grain);
+}
+
+/// Returns `x` W^T + `bias`, whose rows `multiply(product, range)` computes. `x` (..., K), W (N,
+/// K).
+template <typename Multiply>
+torch::Tensor row_product(const torch::Tensor& x, const torch::Tensor& weight,
+                          const torch::Tensor& bias, const Multiply& multiply) {
+  auto shape = x.sizes().vec();
+  shape.back() = weight.size(0);
+  auto y = torch::empty(shape, x.options());  // (..., N)
+  const auto contiguous_bias = bias.defined() ? bias.contiguous() : bias;
+  const RowProduct product{
+      .rows = x.numel() / x.size(-1),
+      .columns = x.size(-1),
+      .bias = bias.defined() ? contiguous_bias.const_data_ptr<float>() : nullptr,
+      .y = y.mutable_data_ptr<float>(),
+      .outputs = weight.size(0)};
+  const auto rows_per_thread = std::max<int64_t>(1, kElementsPerThread / product.columns);
+  in_parallel(product.outputs, rows_per_thread, [&](RowRange range) { multiply(product, range); });
+  return y;
+}
+
+torch::Tensor float_product(const torch::Tensor& x, const torch::Tensor& weight,
+                            const torch::Tensor& bias) {
+  RECORD_FUNCTION("attend::float_product", c10::ArrayRef<const c10::IValue>({x, weight}));
+  const auto contiguous = x.contiguous();
+  const FloatRows rows{.data = weight.const_data_ptr<float>(), .stride = weight.stride(0)};
+  return row_product(contiguous, weight, bias, [&](const RowProduct& product, RowRange range) {
+    multiply(product, contiguous.const_data_ptr<float>(), rows, range);
+  });
+}
+
+torch::Tensor integer_product(const torch::Tensor& x, const torch::Tensor& weight,
+                              const PreparedWeight& copy, const torch::Tensor& bias) {
+  const bool is_int8 = copy.format == WeightFormat::int8;
+  RECORD_FUNCTION(is_int8 ? "attend::int8_product" : "attend::int4_product",
+                  c10::ArrayRef<const c10::IValue>({x, weight}));
+  const auto contiguous = x.contiguous();
+  const auto input =
+      to_integers(contiguous.const_data_ptr<float>(), x.numel() / x.size(-1), x.size(-1));
+  const auto* scales = copy.scales.const_data_ptr<float>();
+  const auto multiply_by = [&](const auto& rows) {
+    return row_product(contiguous, weight, bias, [&](const RowProduct& product, RowRange range) {
+      multiply(product, input, rows, range);
+    });
+  };
+  return is_int8 ? multiply_by(Int8Rows{copy.elements.const_data_ptr<int8_t>(), scales})
+                 : multiply_by(Int4Rows{copy.elements.const_data_ptr<uint8_t>(), scales});
+}
+
+torch::Tensor prepared_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                              const PreparedWeight& copy, const torch::Tensor& bias) {
+  switch (copy.format) {
+    case WeightFormat::packed:
+      return one_dnn_linear(x, copy.elements, bias);
+    case WeightFormat::bf16: {
+      const auto y = one_dnn_linear(x.to(torch::kBFloat16), copy.elements, {});
+      return bias.defined() ? y + bias : y.to(x.scalar_type());  // a sum has the dtype of the bias
+    }
+    case WeightFormat::int8:
+    case WeightFormat::int4:
+      return integer_product(x, weight, copy, bias);
   }
-  return bias.defined() ? y + bias : y.to(x.scalar_type());  // the sum has the dtype of the bias
+  TORCH_CHECK_VALUE(false, "unknown weight format ", static_cast<int>(copy.format));
 }
 
 /// Returns true if a product of `rows` rows is faster with the copy than with the weight.
 bool is_faster(const PreparedWeight& copy, int64_t rows) {
   switch (copy.format) {
     case WeightFormat::packed:
-      return rows > 1;  // one row is read faster in the original order
+      return rows > 1 && can_use_one_dnn();  // one row is read faster in the original order
     case WeightFormat::bf16:
-      return true;
+      return can_use_one_dnn();
     case WeightFormat::int8:
     case WeightFormat::int4:
-      return rows <= kMaxIntegerRows;
+      return rows <= kMaxProductRows;
   }
   return false;
+}
+
+/// Returns true if `float_product` supports the weight, and the product is limited by reading it.
+bool prefers_row_product(int64_t rows, const torch::Tensor& weight) {
+  return rows <= kMaxProductRows && weight.scalar_type() == torch::kFloat &&
+         weight.stride(1) == 1 && weight.stride(0) >= weight.size(1);
 }
 
 bool is_large(int64_t rows, const torch::Tensor& weight) {
@@ -193,51 +266,52 @@ torch::Tensor prepacked(const torch::Tensor& weight) {
   return one_dnn()->reorder.call(weight, rows_of_x);
 }
 
-/// Pads the rows of (N, K) with zeros, so that their number is a multiple of kRows.
-torch::Tensor padded(const torch::Tensor& weight) {
-  const auto missing = (kRows - weight.size(0) % kRows) % kRows;
-  return missing == 0 ? weight : torch::constant_pad_nd(weight, {0, 0, 0, missing});
+/// Calls `quantize(row, n)` for the rows of `weight` (N, K).
+template <typename Quantize>
+void for_each_row(const torch::Tensor& weight, const Quantize& quantize) {
+  const auto* data = weight.const_data_ptr<float>();
+  const auto columns = weight.size(1);
+  in_parallel(weight.size(0), /*grain=*/64, [&](RowRange range) {
+    for (auto n = range.begin; n < range.end; ++n) quantize(data + n * columns, n);
+  });
 }
 
 void quantize_int8(const torch::Tensor& weight, PreparedWeight& result) {
-  const auto rows = padded(weight);
-  // Scales are rounded to bfloat16 first, so that the rounding does not add to the error.
-  result.scales = (rows.abs().amax(1) / 127).clamp_min(1e-30).to(torch::kBFloat16);  // (N)
-  const auto scales = result.scales.to(torch::kFloat).unsqueeze(1);                  // (N, 1)
-  result.elements = (rows / scales).round().clamp(-127, 127).to(torch::kChar);       // (N, K)
+  const auto columns = weight.size(1);
+  result.elements = torch::empty({weight.size(0), padded_columns(columns)}, torch::kChar);
+  result.scales = torch::empty({weight.size(0)});
+  auto* elements = result.elements.mutable_data_ptr<int8_t>();
+  auto* scales = result.scales.mutable_data_ptr<float>();
+  for_each_row(weight, [&](const float* row, int64_t n) {
+    scales[n] = to_int8(row, columns, elements + n * padded_columns(columns));
+  });
 }
 
 void quantize_int4(const torch::Tensor& weight, PreparedWeight& result) {
-  const auto groups = padded(weight).unflatten(1, {-1, kGroup});  // (N, K / kGroup, kGroup)
-  const auto smallest = groups.amin(-1);
-  const auto largest = groups.amax(-1);
-  // The 16 values of a group are offset + scale * (-8 ... 7).
-  const auto scale =
-      ((largest - smallest) / 15).clamp_min(1e-30).to(torch::kBFloat16).to(torch::kFloat);
-  const auto offset = (smallest + 8 * scale).to(torch::kBFloat16).to(torch::kFloat);
-  const auto steps = ((groups - offset.unsqueeze(-1)) / scale.unsqueeze(-1)).round().clamp(-8, 7);
-  const auto numbers = (steps + 8).to(torch::kInt).flatten(1);  // (N, K)
-  result.elements = at::_convert_weight_to_int4pack_for_cpu(numbers, /*innerKTiles=*/1);
-  result.scales = torch::stack({scale, offset}, -1)
-                      .to(torch::kBFloat16)
-                      .transpose(0, 1)
-                      .contiguous();  // (K / kGroup, N, 2)
+  const auto columns = weight.size(1);
+  result.elements = torch::empty({weight.size(0), int4_row_bytes(columns)}, torch::kByte);
+  result.scales = torch::empty({weight.size(0), 2});
+  auto* elements = result.elements.mutable_data_ptr<uint8_t>();
+  auto* units = result.scales.mutable_data_ptr<float>();
+  for_each_row(weight, [&](const float* row, int64_t n) {
+    to_int4(row, columns, elements + n * int4_row_bytes(columns), units + 2 * n);
+  });
 }
 
 bool supports(const torch::Tensor& weight, WeightFormat format) {
-  if (!one_dnn() || !is_plain(weight) || weight.dim() != 2) return false;
+  if (!is_enabled() || !is_plain(weight) || weight.dim() != 2) return false;
   if (weight.is_inference()) return false;  // it has no version, which shows changes
   if (weight.numel() < kMinElements) return false;
   const bool is_float = weight.scalar_type() == torch::kFloat;
   switch (format) {
     case WeightFormat::packed:
-      return (has_avx512() && is_float) ||
-             (has_avx512_bf16() && weight.scalar_type() == torch::kBFloat16);
+      return one_dnn() && ((has_avx512() && is_float) ||
+                           (has_avx512_bf16() && weight.scalar_type() == torch::kBFloat16));
     case WeightFormat::bf16:
-      return has_avx512_bf16() && is_float;
+      return one_dnn() && has_avx512_bf16() && is_float;
     case WeightFormat::int8:
     case WeightFormat::int4:
-      return is_float && weight.size(1) % kColumns == 0;
+      return is_float;
   }
   TORCH_CHECK_VALUE(false, "unknown weight format ", static_cast<int>(format));
 }
@@ -267,10 +341,11 @@ std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Te
   if (!can_use_fast_kernels(x, weight, bias)) return std::nullopt;
   const auto rows = x.numel() / x.size(-1);
   if (const auto* copy = prepared(weight)) {
-    if (is_faster(*copy, rows)) return prepared_linear(x, *copy, bias);
+    if (is_faster(*copy, rows)) return prepared_linear(x, weight, *copy, bias);
   }
-  const bool prefers_one_dnn =
-      x.scalar_type() == torch::kFloat && mkl_is_slow() && is_large(rows, weight);
+  if (prefers_row_product(rows, weight)) return float_product(x, weight, bias);
+  const bool prefers_one_dnn = x.scalar_type() == torch::kFloat && can_use_one_dnn() &&
+                               mkl_is_slow() && is_large(rows, weight);
   if (!prefers_one_dnn) return std::nullopt;
   return one_dnn_linear(x, weight, bias);
 }
@@ -290,7 +365,6 @@ bool prepare_weight(const torch::Tensor& weight, WeightFormat format) {
   const torch::NoGradGuard no_grad;
   auto result = c10::make_intrusive<PreparedWeight>();
   result->format = format;
-  result->rows = weight.size(0);
   result->data = weight.const_data_ptr();
   result->version = weight._version();
   const auto plain = weight.detach().contiguous();

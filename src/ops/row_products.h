@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <array>
 #include <cstdint>
 #include <vector>
@@ -91,21 +93,22 @@ constexpr Int4Place int4_place(int64_t column) {
 }
 
 /// Rounds the rows of `x` (rows, columns).
-IntegerInput to_integers(const float* x, int64_t rows, int64_t columns);
+ATTEND_API IntegerInput to_integers(const float* x, int64_t rows, int64_t columns);
 
 /// Rounds a row of a weight to multiples of the returned scale. Writes padded_columns(columns)
 /// integers. The scale of a row with NaN or infinity is NaN.
-float to_int8(const float* row, int64_t columns, int8_t* elements);
+ATTEND_API float to_int8(const float* row, int64_t columns, int8_t* elements);
 
 /// Rounds a row of a weight as described at `Int4Rows`. Writes int4_row_bytes(columns) bytes, and
 /// the two units, which are NaN for a row with NaN or infinity.
-void to_int4(const float* row, int64_t columns, uint8_t* data, float* units);
+ATTEND_API void to_int4(const float* row, int64_t columns, uint8_t* data, float* units);
 
 /// Compute the outputs of `product` for these rows of the weight. `x` is (rows, columns).
-void multiply(const RowProduct& product, const float* x, const FloatRows& weight, RowRange range);
-void multiply(const RowProduct& product, const IntegerInput& x, const Int8Rows& weight,
-              RowRange range);
-void multiply(const RowProduct& product, const IntegerInput& x, const Int4Rows& weight,
-              RowRange range);
+ATTEND_API void multiply(const RowProduct& product, const float* x, const FloatRows& weight,
+                         RowRange range);
+ATTEND_API void multiply(const RowProduct& product, const IntegerInput& x, const Int8Rows& weight,
+                         RowRange range);
+ATTEND_API void multiply(const RowProduct& product, const IntegerInput& x, const Int4Rows& weight,
+                         RowRange range);
 
 }  // namespace attend

@@ -17,7 +17,7 @@ namespace attend {
 /// `fc(x)`.
 ///
 /// The copies need memory in addition to the weights: as much as the weights (`packed`), or 1/2
-/// (`bf16`), 1/4 (`int8`) or 1/6 (`int4`) of float32 weights. Parameters, clones and saved files do
+/// (`bf16`), 1/4 (`int8`) or 1/7 (`int4`) of float32 weights. Parameters, clones and saved files do
 /// not change. A forward pass with gradients enabled ends the use of the copies, and so do changes
 /// of the weights: create a torch::NoGradGuard before each forward pass. (`generate` does so.) No
 /// other thread may use the module during the call.

@@ -9,13 +9,15 @@
 namespace attend {
 
 /// Format of the copy of a weight that `prepare_weight` makes for inference. `bf16`, `int8` and
-/// `int4` are weight-only quantization: inputs and outputs of the product are rounded to bfloat16,
-/// and all other computations keep their dtype.
+/// `int4` are weight-only quantization. With `bf16`, inputs and outputs of the product are rounded
+/// to bfloat16; with `int8` and `int4`, each row of the input is rounded to 16-bit integers with
+/// one scale. All other computations keep their dtype.
 enum class WeightFormat {
   packed,  ///< the dtype of the weight, in oneDNN's blocked memory format; exact up to rounding
   bf16,    ///< bfloat16 in oneDNN's blocked memory format
   int8,    ///< 8 bits per element, symmetric, one scale per output channel
-  int4,    ///< 4 bits per element, asymmetric, group size 32: a scale and an offset per group
+  int4,    ///< 4 bits per element, asymmetric, group size 32: a scale and an offset of 8 bits per
+           ///< group, and the units of the two per output channel
 };
 
 template <>
@@ -29,7 +31,10 @@ struct EnumNames<WeightFormat> {
 /// If no gradients are computed, the following products on a CPU use other kernels than
 /// `torch::linear`. Their results differ by rounding errors.
 /// - Products with a weight for which `prepare_weight` was called use its copy.
-/// - On AMD processors with AVX2, large products in float32 use oneDNN instead of MKL.
+/// - Products of 1 to 8 rows of `x` with a weight in float32 whose rows are contiguous use kernels
+/// of
+///   this library, which read the weight at the speed of the memory.
+/// - On AMD processors with AVX2, other large products in float32 use oneDNN instead of MKL.
 ///
 /// Under autocast, in traces, while a `TorchLinearGuard` exists, on other devices and if the
 /// environment variable ATTEND_FAST is 0, this function always calls `torch::linear`.
@@ -62,9 +67,11 @@ class ATTEND_API TorchLinearGuard {
 /// because the format is not supported for the weight or would not be faster.
 ///
 /// The weight must have at least 131,072 elements, be on a CPU, and have the dtype float32 or, for
-/// `packed`, bfloat16. `int8` and `int4` require that K is a multiple of 32. `packed` requires a
-/// processor with AVX-512, `bf16` one with AVX-512 BF16. LibTorch must be built with oneDNN, and
-/// ATTEND_FAST must not be 0.
+/// `packed`, bfloat16. `packed` requires a processor with AVX-512, `bf16` one with AVX-512 BF16,
+/// and both require that LibTorch is built with oneDNN. ATTEND_FAST must not be 0.
+///
+/// With `int8` and `int4`, NaN or infinity in a row of `x` makes all outputs of this row NaN. In a
+/// row of the weight, it makes all outputs of this channel NaN.
 ///
 /// `apply_linear` stops using the copy if the weight changes in place or is moved, and after any
 /// call with gradients enabled for the weight: create a torch::NoGradGuard before each forward
