@@ -302,7 +302,8 @@ bool has_begun(const TrainArguments& arguments, const std::optional<distributed:
   if (arguments.out.empty() || !launch) return false;
   const auto path = fs::absolute(arguments.out).lexically_normal().string();
   const auto now = run_id_of(arguments.out);
-  const auto first = distributed::value_at_first_start(*launch, "run/" + path, now);
+  const auto first = distributed::value_at_first_start(
+      *launch, arguments.processes.connection().timeout, "run/" + path, now);
   return train::RunDirectory::exists(arguments.out) && now != first;
 }
 

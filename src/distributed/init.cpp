@@ -84,19 +84,26 @@ bool is_of_gloo(const std::exception& error) {
          text.find("pair closure") != std::string_view::npos;
 }
 
-/// Calls `rendezvous`.
-c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options& options) {
+/// Calls `rendezvous`. If only some processes have no network, all end with its message.
+c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options& options,
+                                             const Network& network) {
   const auto store = make_store(launch, options.timeout);
   try {
-    return rendezvous(store, launch,
-                      {fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
-                       "LibTorch " TORCH_VERSION,
-                       fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
-                       fmt::format("backend {}", to_string(options.backend)),
-                       fmt::format("compression {}", to_string(options.compression))});
+    const auto session =
+        rendezvous(store, launch,
+                   {network.error.empty()
+                        ? "a network"
+                        : fmt::format("no network through {}: {}", network.path, network.error),
+                    fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
+                    "LibTorch " TORCH_VERSION,
+                    fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+                    fmt::format("backend {}", to_string(options.backend)),
+                    fmt::format("compression {}", to_string(options.compression))});
+    if (network.error.empty()) return session;
   } catch (const c10::Error& error) {  // rank 0 has ended with its store
     throw not_connected(launch, path_of_store(launch), error);
   }
+  throw not_connected(launch, network.path, std::runtime_error(network.error));  // in all of them
 }
 
 /// Time within which a process that has ended is noticed by the others.
@@ -107,11 +114,12 @@ class ConnectedProcesses : public train::Processes {
   ConnectedProcesses(const Launch& launch, const Options& options)
       : launch_(launch),
         options_(options),
-        store_(make_session(launch, options)),
+        network_(find_network()),
+        store_(make_session(launch, options, network_)),
         error_report_(connected(
             launch, path_of_store(launch),
             [&] { return ErrorReport(store_, launch, std::min(kGracePeriod, options.timeout)); })),
-        group_(make_group(store_, launch, options, error_report_)) {}
+        group_(make_group(store_, launch, options, network_, error_report_)) {}
 
   ~ConnectedProcesses() override {
     reducer_.reset();
@@ -200,6 +208,7 @@ class ConnectedProcesses : public train::Processes {
 
   Launch launch_;
   Options options_;
+  Network network_;
   c10::intrusive_ptr<c10d::Store> store_;
   ErrorReport error_report_;
   Group group_;      // null: closed

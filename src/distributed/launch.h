@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/distributed/init.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,18 +27,18 @@ struct Launch {
 /// Returns the value of an environment variable.
 using Environment = std::function<std::optional<std::string>(const char* name)>;
 
-/// Returns what the launcher tells; std::nullopt without a launcher. Throws InputError if a
+/// Reads the variables of the launcher; std::nullopt without a launcher. Throws InputError if a
 /// variable is missing or invalid.
 ATTEND_API std::optional<Launch> launch_of(const Environment& environment);
-/// Returns what the launcher of this process tells.
+/// Reads the variables of the launcher of this process.
 ATTEND_API std::optional<Launch> launch_of_this_process();
 
 /// Returns the `value` for `key` at the first start of this launch, also if the launcher has
 /// started the processes again since then. Returns `value` if the launcher has no store, which
 /// would survive the processes. Called by one process. Throws std::runtime_error if the store
-/// cannot be reached.
-ATTEND_API std::string value_at_first_start(const Launch& launch, const std::string& key,
-                                            const std::string& value);
+/// does not answer within the timeout.
+ATTEND_API std::string value_at_first_start(const Launch& launch, std::chrono::milliseconds timeout,
+                                            const std::string& key, const std::string& value);
 
 /// Connects the processes of a launch, which has more than one. Throws as `init` does.
 ATTEND_API std::shared_ptr<train::Processes> connect(const Launch& launch, const Options& options);

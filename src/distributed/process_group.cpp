@@ -39,7 +39,6 @@ std::vector<std::string> network_interfaces() {
   return interfaces;
 }
 
-/// Describes what `network_interfaces` select.
 std::string path_of_gloo(const std::vector<std::string>& interfaces) {
   return interfaces.empty() ? "the address to which the name of its machine resolves "
                               "(GLOO_SOCKET_IFNAME, a network interface, is not set)"
@@ -68,18 +67,27 @@ void choose_gpu(const Launch& launch) {
   c10::impl::VirtualGuardImpl(c10::kCUDA).setDevice({c10::kCUDA, index});
 }
 
+Network find_network() {
+  const auto interfaces = network_interfaces();
+  Network network{.path = path_of_gloo(interfaces), .devices = {}, .error = {}};
+  try {
+    for (const auto& name : interfaces)
+      network.devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
+    if (interfaces.empty()) network.devices.push_back(ProcessGroupGloo::createDefaultDevice());
+  } catch (const std::exception& error) {
+    network.error = error_text(error);
+  }
+  return network;
+}
+
 c10::intrusive_ptr<c10d::ProcessGroup> make_group(const c10::intrusive_ptr<c10d::Store>& store,
                                                   const Launch& launch, const Options& options,
-                                                  ErrorReport& report) {
+                                                  const Network& network, ErrorReport& report) {
   const auto rank = static_cast<int>(launch.rank);
   const auto size = static_cast<int>(launch.world_size);
-  const auto interfaces = network_interfaces();
   try {
     const auto gloo_options = ProcessGroupGloo::Options::create(options.timeout);
-    auto& devices = gloo_options->devices;
-    for (const auto& name : interfaces)
-      devices.push_back(ProcessGroupGloo::createDeviceForInterface(name));
-    if (devices.empty()) devices.push_back(ProcessGroupGloo::createDefaultDevice());
+    gloo_options->devices = network.devices;
     const c10::intrusive_ptr<c10d::Backend> gloo =
         c10::make_intrusive<ProcessGroupGloo>(store, rank, size, gloo_options);
     auto group = c10::make_intrusive<ProcessGroup>(store, rank, size);
@@ -91,8 +99,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_group(const c10::intrusive_ptr<c10d:
     group->setDefaultBackend(ProcessGroup::BackendType::GLOO);
     return group;
   } catch (const std::exception& error) {  // a process may have ended
-    throw not_connected(launch, path_of_gloo(interfaces),
-                        std::runtime_error(report.cause(error_text(error))));
+    throw not_connected(launch, network.path, std::runtime_error(report.cause(error_text(error))));
   }
 }
 

@@ -12,7 +12,7 @@
 namespace attend::distributed {
 namespace {
 
-// Longer than a store takes to answer. c10d describes the other errors better, within the timeout.
+// Longer than a store takes to answer.
 constexpr auto kAnswerTime = std::chrono::seconds(5);
 
 }  // namespace
@@ -48,19 +48,28 @@ c10::intrusive_ptr<c10d::Store> make_store(const Launch& launch,
   const auto connect = [address = launch.address, store_options] {
     return c10::make_intrusive<c10d::TCPStore>(address, store_options);
   };
-  return connected(launch, path_of_store(launch), [&]() -> c10::intrusive_ptr<c10d::Store> {
+  try {
     // Another program may use the port, and not answer.
     const auto store = call_with_timeout(timeout + kAnswerTime, connect);
     return c10::make_intrusive<c10d::PrefixStore>("attend/" + launch.job, store);
-  });
+  } catch (const std::exception& error) {
+    const bool is_of_rank_0 = launch.rank > 0 && !launch.has_store;
+    throw not_connected(
+        launch, path_of_store(launch),
+        std::runtime_error((is_of_rank_0 ? "rank 0 has not started, or does not answer: " : "") +
+                           error_text(error)));
+  }
 }
 
-std::string value_at_first_start(const Launch& launch, const std::string& key,
-                                 const std::string& value) {
+std::string value_at_first_start(const Launch& launch, std::chrono::milliseconds timeout,
+                                 const std::string& key, const std::string& value) {
   if (!launch.has_store) return value;
-  // With a prefix, since compareSet takes an empty value for none.
-  const auto first =
-      make_store(launch, Options().timeout)->compareSet("first/" + key, "", "value " + value);
+  const auto exchange = [store = make_store(launch, timeout), key, value] {
+    // With a prefix, since compareSet takes an empty value for none.
+    return store->compareSet("first/" + key, "", "value " + value);
+  };
+  const auto first = connected(launch, path_of_store(launch),
+                               [&] { return call_with_timeout(timeout + kAnswerTime, exchange); });
   return first.substr(std::string_view("value ").size());
 }
 
