@@ -118,11 +118,19 @@ Recipe fine_tuning_recipe(const Recipe& source, const std::string& task) {
   return recipe;
 }
 
-/// What is known before the run directory is opened.
+/// Throws InputError in all processes if they begin or resume in other ways, since each way needs
+/// other calls of all processes.
+void check_equal_start(const RecipeRunOptions& options) {
+  check_equal(*options.processes,
+              {{"the mode", std::string(to_string(options.mode))},
+               {"initial weights", options.init_from.empty() ? "random" : "of a run"}});
+}
+
+/// Known before the run directory is opened.
 struct RecipeRun::Start {
   Start(const std::filesystem::path& directory, const Recipe& recipe,
         const RecipeRunOptions& options)
-      : mode(mode_for(directory, options)),
+      : mode((check_equal_start(options), mode_for(directory, options))),
         setup(mode == RunMode::begin || mode == RunMode::overwrite
                   ? setup_to_begin(directory, recipe, options, mode == RunMode::overwrite)
                   : setup_to_resume(directory, recipe, options)) {}

@@ -31,18 +31,23 @@ std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
   return objective;
 }
 
-/// Throws InputError in all processes if they train with other recipes, data or options, or do not
-/// all resume the run.
+/// Throws InputError in all processes if they train with other recipes, data or options.
 void check_equal_content(const TrainingRunOptions& options, const RunContent& content,
-                         const TrainingConfig& config, Objective& objective, bool resumes) {
+                         const TrainingConfig& config, Objective& objective) {
   if (options.processes->world_size() == 1) return;
+  uint32_t files = 0;  // such as a tokenizer
+  for (const auto& [name, text] : content.files) files = crc32c(name + '\0' + text + '\0', files);
+  for (const auto& name : content.record.classes) files = crc32c(name + '\0', files);
   torch::manual_seed(static_cast<uint64_t>(config.seed));  // for random transforms of the samples
   check_equal(*options.processes,
               {{"a recipe with", content.recipe},
-               {"a run that", resumes ? "is resumed" : "begins"},
+               {"the mode", std::string(to_string(options.mode))},
                {"shard_optimizer", options.shard_optimizer ? "true" : "false"},
+               {"initial weights of the run", content.record.init_from},
                {"data with the checksum", content.record.data_checksum},
-               {"samples with the checksum", checksum_of(objective.data_samples())}});
+               {"tokenizer and classes with the checksum", checksum_text(files)},
+               {"samples (`Objective::data_samples`) with the checksum",
+                checksum_of(objective.data_samples())}});
 }
 
 /// Throws InputError if the initial weights of the run were not random.
@@ -55,11 +60,12 @@ void check_began_with_random_weights(const RunDirectory& directory) {
       directory.path().string(), printable(init_from)));
 }
 
-/// True if the mode resumes a run. Returns the same in all processes.
+/// True if the mode resumes a run. Returns the same in all processes, also if their modes differ.
 bool resumes(const std::filesystem::path& directory, const TrainingRunOptions& options) {
-  if (options.mode != RunMode::begin_or_resume) return options.mode == RunMode::resume;
   auto& processes = *options.processes;
-  return any_process(processes, processes.rank() == 0 && RunDirectory::exists(directory));
+  const bool exists = options.mode == RunMode::begin_or_resume && processes.rank() == 0 &&
+                      RunDirectory::exists(directory);
+  return any_process(processes, exists || options.mode == RunMode::resume);
 }
 
 [[noreturn]] void throw_already_trained(const RunDirectory& directory, int64_t step,
@@ -84,7 +90,7 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
       objective_(prepared(std::move(objective), config, options.processes)),
       device_(objective_->module().parameters().front().device()),
       is_resumed_(resumes(directory, options)) {
-  check_equal_content(options, content, config, *objective_, is_resumed_);
+  check_equal_content(options, content, config, *objective_);
   run_on_rank_0(*processes_, [&] {
     directory_ = is_resumed_
                      ? RunDirectory::resume(directory, content)

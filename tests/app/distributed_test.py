@@ -279,6 +279,32 @@ class Distributed(ProcessesTest):
         self.assertEqual([end[2] for end in ends[1:]], ["", ""], "printed once")
         self.assertFalse(run.exists())
 
+    def test_processes_that_begin_in_other_ways_are_refused(self):
+        base, other, run = (self.folder / name for name in ("base", "other", "run"))
+        for seed, directory in enumerate((base, other)):
+            attend("train", "--task", "copy", *tiny(max_steps=2, eval_every=2, seed=seed), "--out", directory)
+        new = ["train", "--task", "copy", *tiny(), "--out", run]
+        resume = ["train", "--resume", base, "--max-steps", 10]
+        for first, second, names in [(new, resume, ("begin", "resume")), (resume, new, ("begin", "resume")),
+                                     (new, [*new, "--init-from", base], ["initial weights"]),
+                                     ([*new, "--init-from", base], new, ["initial weights"]),
+                                     ([*new, "--init-from", base], [*new, "--init-from", other],
+                                      [run_id_of(base), run_id_of(other)])]:
+            with self.subTest(names=names):
+                port = free_port()
+                ends = ends_of(self.start_ranks(first, 2, port, only=[0]) +
+                               self.start_ranks(second, 2, port, only=[1]))
+                self.assertEqual([end[0] for end in ends], [2, 2], ends)
+                expect_names(self, ends[0][2], "rank 1", *names)
+                self.assertFalse(run.exists())
+
+    def test_a_process_without_a_network_ends_all(self):
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
+                                        GLOO_SOCKET_IFNAME="none9"))
+        self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        for _, _, error in ends:
+            expect_names(self, error, "rank 1", "none9", "GLOO_SOCKET_IFNAME")
+
     def test_processes_with_other_world_sizes_are_refused(self):
         ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--out", self.folder / "run"], 2,
                                    WORLD_SIZE="3"))
@@ -291,6 +317,12 @@ class Distributed(ProcessesTest):
                                     self.folder / "run"], 2, only=[0]))
         self.assertEqual(ends[0][0], 1, ends)
         expect_names(self, ends[0][2], "rank 1", 2)
+
+    def test_rank_0_is_named_if_it_does_not_start(self):
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",
+                                         self.folder / "run"], 2, only=[1]))
+        self.assertEqual(ends[0][0], 1, ends)
+        expect_names(self, ends[0][2], "rank 0", "MASTER_ADDR")
 
     def test_all_name_a_process_that_does_not_start(self):
         ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--ddp-timeout", 2, "--out",

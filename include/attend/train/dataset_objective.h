@@ -34,7 +34,9 @@ torch::data::Example<> get_batch(Dataset& dataset, const std::vector<std::size_t
 
 /// Trains any module on map-style datasets of torch::data (`torch::data::datasets::MNIST`, your own
 /// subclass of `torch::data::datasets::Dataset`), with or without transforms (`map`). Each epoch
-/// visits every training sample once, in a random order. Checkpoints contain this order.
+/// visits every training sample once, in a random order. Checkpoints contain this order. With
+/// several processes, random transforms may draw only from LibTorch's global generators, or
+/// `data_samples` is overridden.
 ///
 ///     auto objective = std::make_shared<DatasetObjective<Images>>(
 ///         net.ptr(), Images(0), Images(1),

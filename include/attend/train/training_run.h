@@ -1,21 +1,25 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/enum_names.h"
 #include "attend/train/objective.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/trainer.h"
 
 #include <torch/types.h>
 
+#include <array>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
-namespace attend::train {
+namespace attend {
+namespace train {
 
 /// What to do with the directory of a run.
 enum class RunMode {
@@ -25,6 +29,16 @@ enum class RunMode {
   overwrite,        ///< begin a run, and replace another one: see `RunDirectory::create`
   resume,           ///< resume the run in the directory, which must not be finished
 };
+
+}  // namespace train
+
+template <>
+struct EnumNames<train::RunMode> {
+  static constexpr std::array<std::string_view, 4> names{"begin_or_resume", "begin", "overwrite",
+                                                         "resume"};
+};
+
+namespace train {
 
 /// Options of a `TrainingRun`.
 struct TrainingRunOptions {
@@ -138,4 +152,5 @@ class ATTEND_API TrainingRun {
   bool is_finished_ = false;
 };
 
-}  // namespace attend::train
+}  // namespace train
+}  // namespace attend
