@@ -3,13 +3,16 @@
 #include "attend/input_error.h"
 #include "train/trainer_state_json.h"
 
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <torch/csrc/utils/tensor_flatten.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <sstream>
 #include <stdexcept>
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -50,7 +53,8 @@ std::string first_new_line(const std::string& text, const std::string& other) {
 std::string first_difference(const std::map<std::string, std::string>& values,
                              const std::map<std::string, std::string>& expected) {
   for (const auto& [name, value] : values) {
-    const auto& other = expected.at(name);
+    const auto found = expected.find(name);
+    const auto other = found == expected.end() ? "" : found->second;
     if (value != other) {
       return fmt::format("{} `{}`, and rank 0 has `{}`", name, first_new_line(value, other),
                          first_new_line(other, value));
@@ -71,6 +75,11 @@ void check_processes(const std::shared_ptr<Processes>& processes, const Training
     throw InputError(
         fmt::format("`batch_size` is {}, expected at least {}, the number of processes",
                     config.batch_size, processes->world_size()));
+  }
+  if (processes->local_world_size() > 1 && config.device.starts_with("cuda:")) {
+    throw InputError(fmt::format(
+        "`device` is {} in several processes of a machine, expected cuda, another GPU in each",
+        config.device));
   }
 }
 
@@ -124,8 +133,9 @@ void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t
 void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& tensors,
                       int64_t root) {
   // Few large messages take less time than one for each tensor.
-  std::map<torch::ScalarType, std::vector<torch::Tensor>> by_type;
-  for (const auto& tensor : tensors) by_type[tensor.scalar_type()].push_back(tensor);
+  std::map<std::pair<torch::DeviceType, torch::ScalarType>, std::vector<torch::Tensor>> by_type;
+  for (const auto& tensor : tensors)
+    by_type[{tensor.device().type(), tensor.scalar_type()}].push_back(tensor);
   for (auto& item : by_type) {
     auto& group = item.second;
     const auto values = torch::utils::flatten_dense_tensors(group);
@@ -164,7 +174,8 @@ Tensors broadcast(Processes& processes, const Tensors& tensors) {
 }
 
 TrainerState broadcast(Processes& processes, const TrainerState& state) {
-  return trainer_state_from_json(broadcast(processes, to_json(state)));
+  const auto text = broadcast(processes, to_json(state));
+  return processes.rank() == 0 ? state : trainer_state_from_json(text);
 }
 
 Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint) {
@@ -185,11 +196,16 @@ void run_on_rank_0(Processes& processes, const std::function<void()>& work) {
     } catch (const InputError& error) {
       outcome = kInputError + std::string(error.what());
       thrown = std::current_exception();
+    } catch (const c10::Error& error) {
+      const bool is_wrong_input = dynamic_cast<const c10::ValueError*>(&error) != nullptr;
+      outcome =
+          (is_wrong_input ? kInputError : kError) + std::string(error.what_without_backtrace());
+      thrown = std::current_exception();
+    } catch (const std::filesystem::filesystem_error& error) {
+      outcome = fmt::format("{}{}: {}", kError, error.path1().string(), error.code().message());
+      thrown = std::current_exception();
     } catch (const std::exception& error) {
       outcome = kError + std::string(error.what());
-      thrown = std::current_exception();
-    } catch (...) {  // such as an exception that ends the program after a signal
-      outcome = kError + std::string("was interrupted");
       thrown = std::current_exception();
     }
   }

@@ -14,7 +14,7 @@
 namespace attend::train {
 
 /// Throws c10::ValueError if `processes` is null, InputError if a batch has fewer samples than
-/// there are processes.
+/// there are processes, or if several processes of a machine have the device cuda:N.
 ATTEND_API void check_processes(const std::shared_ptr<Processes>& processes,
                                 const TrainingConfig& config);
 
@@ -45,7 +45,7 @@ ATTEND_API std::string broadcast(Processes& processes, std::string text);
 ATTEND_API std::map<std::string, torch::Tensor> broadcast(
     Processes& processes, const std::map<std::string, torch::Tensor>& tensors);
 
-/// Returns the state of rank 0.
+/// Returns the state of rank 0; in the other processes, without confusion matrices.
 ATTEND_API TrainerState broadcast(Processes& processes, const TrainerState& state);
 
 /// Returns the checkpoint of rank 0. In the other processes, without the best weights, which only
@@ -53,7 +53,8 @@ ATTEND_API TrainerState broadcast(Processes& processes, const TrainerState& stat
 ATTEND_API Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint);
 
 /// Calls `work` in rank 0 while the other processes wait. If it throws InputError, the others throw
-/// InputError with the same message; for another exception, std::runtime_error with its message.
+/// InputError with the same message, also for c10::ValueError; for another exception,
+/// std::runtime_error with its message.
 ATTEND_API void run_on_rank_0(Processes& processes, const std::function<void()>& work);
 
 }  // namespace attend::train

@@ -125,6 +125,13 @@ double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_n
   return norm.item<double>();
 }
 
+/// Returns, for each parameter, whether it requires a gradient.
+std::vector<bool> require_grad(const std::vector<torch::Tensor>& parameters) {
+  std::vector<bool> result;
+  for (const auto& parameter : parameters) result.push_back(parameter.requires_grad());
+  return result;
+}
+
 /// Returns the number of CPU threads of each of `processes` processes on this machine.
 int64_t available_threads(int64_t processes) {
   const int64_t threads = torch::get_num_threads();
@@ -243,6 +250,7 @@ void Trainer::start_from_rank_0() {
     restore(broadcast(*processes_, start));
   }
   other_rng_states_.clear();  // training changes the states
+  trained_.clear();
 }
 
 bool Trainer::is_evaluation_step(int64_t step) const {
@@ -325,8 +333,21 @@ void Trainer::accumulate_gradients(int64_t step, int64_t count) {
     own_targets += batches.back().num_targets;
     own_tokens += batches.back().num_tokens;
   }
-  auto counts = torch::tensor({own_targets, own_tokens}, torch::kLong);
+  const auto trained = require_grad(parameters_);
+  const bool has_changed = !trained_.empty() && trained != trained_;
+  trained_ = trained;
+  auto counts = torch::tensor({own_targets, own_tokens, int64_t{has_changed}}, torch::kLong);
   processes_->all_reduce(counts);
+  const auto changed = counts[2].item<int64_t>();
+  TORCH_CHECK_VALUE(changed == 0 || changed == processes_->world_size(),
+                    "parameters were frozen or unfrozen in ", changed, " of ",
+                    processes_->world_size(), " processes before step ", step,
+                    ", expected all of them");
+  if (changed > 0) {
+    std::string text;
+    for (const bool requires_grad : trained) text += requires_grad ? '1' : '0';
+    check_equal(*processes_, {{"the trained parameters (1)", text}});
+  }
   const auto targets = counts[0].item<int64_t>();
   state_.tokens += counts[1].item<int64_t>();
   TORCH_CHECK_VALUE(

@@ -45,6 +45,8 @@ void check_equal_content(const TrainingRunOptions& options, const RunContent& co
                {"shard_optimizer", options.shard_optimizer ? "true" : "false"},
                {"initial weights of the run", content.record.init_from},
                {"data with the checksum", content.record.data_checksum},
+               {"a device of the type",
+                c10::DeviceTypeName(objective.module().parameters().front().device().type())},
                {"tokenizer and classes with the checksum", checksum_text(files)},
                {"samples (`Objective::data_samples`) with the checksum",
                 checksum_of(objective.data_samples())}});
@@ -91,13 +93,14 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
       device_(objective_->module().parameters().front().device()),
       is_resumed_(resumes(directory, options)) {
   check_equal_content(options, content, config, *objective_);
+  // Before the directory is created: checks its arguments.
+  trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
+                                       processes_, options.shard_optimizer);
   run_on_rank_0(*processes_, [&] {
     directory_ = is_resumed_
                      ? RunDirectory::resume(directory, content)
                      : RunDirectory::create(directory, content, options.mode == RunMode::overwrite);
   });
-  trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
-                                       processes_, options.shard_optimizer);
   if (is_resumed_) {
     run_on_rank_0(*processes_, [&] {
       restore_checkpoint();

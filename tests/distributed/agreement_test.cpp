@@ -1,4 +1,4 @@
-// What the processes compare at the start, and what they tell each other at the end.
+// The comparison of the processes at the start, and their error reports at the end.
 #include "attend/input_error.h"
 #include "attend/train/recipe_run.h"
 #include "distributed/error_report.h"
@@ -15,6 +15,7 @@
 #include <fstream>
 #include <functional>
 #include <future>
+#include <latch>
 #include <numeric>
 #include <thread>
 
@@ -147,9 +148,11 @@ TEST(Connect, AStoreMayBeThatOfAnotherJob) {
 
 TEST(ErrorReport, NamesTheProcessThatDoesNotAnswer) {
   const auto store = make_hash_store();
+  std::latch started(2);
   const auto errors = in_threads(3, [&](int64_t rank) {
     if (rank == 1) return;
     ErrorReport report(store, launch_of_rank(rank, 3), std::chrono::seconds(2));
+    started.arrive_and_wait();
     throw std::runtime_error(report.cause("closed by peer"));
   });
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1 "), HasSubstr("closed by peer")));
@@ -158,9 +161,11 @@ TEST(ErrorReport, NamesTheProcessThatDoesNotAnswer) {
 
 TEST(ErrorReport, DoesNotNameAProcessThatComputes) {
   const auto store = make_hash_store();
+  std::latch started(2);
   const auto errors = in_threads(3, [&](int64_t rank) {
     if (rank == 2) return;
     ErrorReport report(store, launch_of_rank(rank, 3), std::chrono::seconds(2));
+    started.arrive_and_wait();
     if (rank == 1) store->wait({"cause"}, std::chrono::minutes(1));  // notices it last
     throw std::runtime_error(report.cause("closed by peer"));
   });
@@ -170,8 +175,10 @@ TEST(ErrorReport, DoesNotNameAProcessThatComputes) {
 
 TEST(ErrorReport, NamesAProcessThatIsAliveIfAllAre) {
   const auto store = make_hash_store();
+  std::latch started(2);
   const auto errors = in_threads(2, [&](int64_t rank) {
     ErrorReport report(store, launch_of_rank(rank, 2), std::chrono::seconds(2));
+    started.arrive_and_wait();
     if (rank == 1) store->wait({"cause"}, std::chrono::minutes(1));
     if (rank == 0) throw std::runtime_error(report.cause("timed out"));
   });
@@ -274,6 +281,13 @@ TEST(CheckEqual, NamesTheFirstLineThatDiffers) {
   EXPECT_THAT(errors, Each(errors[0]));
   EXPECT_THAT(errors[0], AllOf(HasSubstr("rank 1"), HasSubstr("recipe"), HasSubstr("`lr = 0.1`"),
                                HasSubstr("`lr = 0.2`")));
+}
+
+TEST(CheckEqual, NamesAValueThatAProcessDoesNotHave) {
+  const auto errors = in_processes(2, [](const auto& processes) {
+    train::check_equal(*processes, {{processes->rank() == 1 ? "weights" : "recipe", "a"}});
+  });
+  EXPECT_THAT(errors, Each(AllOf(errors[0], HasSubstr("rank 1"), HasSubstr("weights"))));
 }
 
 TEST(RecipeRun, ProcessesWithOtherDataAreRefused) {

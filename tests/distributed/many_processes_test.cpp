@@ -1,6 +1,7 @@
-// What a process does in training with up to 4,096 processes. Each process is run alone: sums are
+// A process in training with up to 4,096 processes. Each process is run alone: sums are
 // those of its own values, and rank 0 is run first. c10d's FakeProcessGroup is similar, but its
 // header needs Python's headers.
+#include "attend/input_error.h"
 #include "attend/train/dataset_objective.h"
 #include "attend/train/trainer.h"
 #include "train/fastest_num_threads.h"
@@ -8,10 +9,12 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <numeric>
 #include <optional>
 #include <set>
+#include <thread>
 
 namespace attend::distributed {
 namespace {
@@ -211,9 +214,23 @@ int64_t threads_of(int64_t local_size, const char* variable) {
   return trainer.state().threads;
 }
 
+TEST(Trainer, ProcessesOfAMachineDoNotShareANumberedGpu) {
+  const auto process = std::make_shared<AloneProcess>(0, 2, nullptr);
+  const auto make = [&] {
+    train::Trainer(std::make_shared<Noisy>(), {.batch_size = 2, .device = "cuda:1"}, {}, nullptr,
+                   process);
+  };
+  EXPECT_NO_THROW(make());  // on two machines
+  process->local_size = 2;
+  EXPECT_THAT(make, testing::ThrowsMessage<InputError>(testing::AllOf(
+                        testing::HasSubstr("device"), testing::HasSubstr("cuda:1"))));
+}
+
 TEST(Trainer, ProcessesOfAMachineShareItsCores) {
   EXPECT_EQ(threads_of(100000, nullptr), 1);
   EXPECT_EQ(threads_of(1, nullptr), 3) << "each process has a machine";
+  const int64_t cores = std::thread::hardware_concurrency();
+  EXPECT_EQ(threads_of(2, nullptr), std::clamp<int64_t>(cores / 2, 1, 3));
   EXPECT_EQ(threads_of(100000, "3"), 3) << "the launcher has divided the cores";
 }
 

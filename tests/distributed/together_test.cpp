@@ -1,5 +1,5 @@
-// What several processes, which are threads here, decide together, and the buffers and data that
-// they have in common.
+// Decisions that several processes, which are threads here, make together, and the buffers and data
+// that they have in common.
 #include "attend/train/dataset_objective.h"
 #include "attend/train/trainer.h"
 #include "attend/train/training_run.h"
@@ -7,9 +7,11 @@
 #include "support/small_runs.h"
 #include "support/stripes.h"
 #include "support/temporary_directory.h"
+#include "train/process_calls.h"
 
 #include <gmock/gmock.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 
@@ -105,6 +107,55 @@ TEST(Trainer, ProcessesStopEarlyTogether) {
     const auto result = train::Trainer(objective, config, {}, nullptr, processes).run();
     EXPECT_EQ(result.stop_reason, train::StopReason::patience);
     EXPECT_EQ(result.state.step, 6);
+  });
+  EXPECT_THAT(errors, Each(""));
+}
+
+/// Returns the errors of two processes that freeze the parameters of these numbers before the
+/// second step, by rank; -1: none.
+std::vector<std::string> freeze(const std::array<int64_t, 2>& parameters) {
+  return in_processes(2, [&](const auto& processes) {
+    const auto objective = train::make_objective(train::make_net(), 1);
+    train::Trainer trainer(objective, train::small_config(), {}, nullptr, processes);
+    trainer.run({.stop_requested = [&] {
+      const auto number = parameters.at(static_cast<std::size_t>(processes->rank()));
+      if (number >= 0)
+        objective->module().parameters().at(static_cast<std::size_t>(number)).requires_grad_(false);
+      return trainer.state().step == 3;
+    }});
+  });
+}
+
+TEST(Trainer, ParametersAreFrozenInAllProcesses) {
+  EXPECT_THAT(freeze({0, 0}), Each(""));
+  EXPECT_THAT(freeze({0, -1}), Each(AllOf(HasSubstr("1 of 2"), HasSubstr("step 2"))));
+  EXPECT_THAT(freeze({0, 1}), Each(AllOf(HasSubstr("rank 1"), HasSubstr("`10"), HasSubstr("`01"))));
+}
+
+TEST(TrainingRun, ProcessesWithOtherModesAreRefused) {
+  const TemporaryDirectory folder;
+  using enum train::RunMode;
+  for (const auto& modes : std::vector<std::array<train::RunMode, 2>>{
+           {begin, resume}, {resume, begin}, {begin, begin_or_resume}, {begin_or_resume, begin}}) {
+    const auto errors = in_processes(2, [&](const auto& processes) {
+      train::TrainingRun(
+          folder / "run", train::make_objective(train::make_net(), 1), train::small_config(),
+          {.mode = modes.at(static_cast<std::size_t>(processes->rank())), .processes = processes});
+    });
+    EXPECT_THAT(errors, Each(AllOf(errors[0], HasSubstr("rank 1"),
+                                   HasSubstr(std::string(to_string(modes[0]))),
+                                   HasSubstr(std::string(to_string(modes[1]))))));
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "run"));
+}
+
+TEST(Broadcast, OfTheTrainersStateKeepsTheConfusionMatrixOfRank0) {
+  train::TrainerState state;
+  state.last = train::Evaluation{.loss = 1.0, .confusion_matrix = torch::eye(2)};
+  const auto errors = in_processes(2, [&](const auto& processes) {
+    const auto found = train::broadcast(*processes, state);
+    EXPECT_EQ(found.last->loss, 1.0);
+    EXPECT_EQ(found.last->confusion_matrix.defined(), processes->rank() == 0);
   });
   EXPECT_THAT(errors, Each(""));
 }

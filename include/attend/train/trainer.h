@@ -80,7 +80,8 @@ struct TrainerHooks {
 /// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16. If
 /// it is fp32, the autocast state is that of the code that calls `run`.
 ///
-/// Parameters may be frozen and unfrozen during training, with effect from the next step.
+/// Parameters may be frozen and unfrozen during training, with effect from the next step: with
+/// several processes, in all of them, for example in `TrainerHooks::stop_requested`.
 ///
 /// With several `processes`, each trains on its part of every batch; the parts are equally large,
 /// or differ by one sample. The weights of all processes stay equal, and follow those that a single
@@ -91,7 +92,7 @@ struct TrainerHooks {
 /// `stop_requested` and `stop_evaluation`, which stop all processes if one of them returns true.
 /// With `shard_optimizer`, which must be the same in all processes, the state of the optimizer is
 /// distributed over them during `run` (see `Optimizer::shard`), and rank 0 has all of it before and
-/// after `run`. A single process ignores `shard_optimizer`.
+/// after `run`, unless it throws. A single process ignores `shard_optimizer`.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
@@ -190,6 +191,7 @@ class ATTEND_API Trainer {
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::shared_ptr<Processes> processes_;
   bool shard_optimizer_;
+  std::vector<bool> trained_;  // of each parameter, in the last step; empty before the first one
   Sampler sampler_;
   TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;      // on the CPU
