@@ -42,7 +42,7 @@ namespace distributed {
 struct Options {
   /// Time after which a process that waits for another one gives up, also at the start.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  /// Gradients are summed in groups of at most this size, each as soon as the backward pass has
+  /// Gradients are summed in buckets of at most this size, each as soon as the backward pass has
   /// computed it; bytes.
   int64_t bucket_bytes = int64_t{25} << 20;
   Backend backend = Backend::automatic;         ///< library that sends tensors on GPUs
