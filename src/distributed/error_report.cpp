@@ -37,6 +37,10 @@ std::string connection_has_failed(const std::string& error) {
   return fmt::format("the connection of the processes has failed: {}", error);
 }
 
+std::string end_of(int64_t rank, const std::string& message) {
+  return fmt::format("rank {} has ended: {}", rank, message);
+}
+
 /// Sets the key to an increasing number, once in each period, until a stop is requested or the
 /// store is gone.
 void beat(const std::stop_token& stop, c10d::Store& store, const std::string& key,
@@ -132,7 +136,7 @@ std::string ErrorReport::Exchange::cause(const std::string& error) {
 
 void ErrorReport::Exchange::announce(const std::string& message) {
   store_->setTimeout(grace_period_);
-  store_->compareSet(kCause, "", fmt::format("rank {} has ended: {}", launch_.rank, message));
+  store_->compareSet(kCause, "", end_of(launch_.rank, message));
   if (launch_.rank == 0) store_->set(kMessage, message);
   store_->set(key_of(kNoticed, launch_.rank), "");
 }
@@ -146,7 +150,9 @@ bool ErrorReport::Exchange::is_new(const std::string& message) {
   }
   if (store_->check({key_of(kUnresponsive, 0)}) || !wait_for(*store_, kMessage, grace_period_))
     return true;
-  const bool is_new = !store_->get_to_str(kMessage).starts_with(message);
+  const auto of_rank_0 = store_->get_to_str(kMessage);
+  const bool is_new =
+      !of_rank_0.starts_with(message) && !end_of(/*rank=*/0, of_rank_0).starts_with(message);
   store_->add(kDone, 1);
   return is_new;
 }

@@ -30,8 +30,8 @@ class ATTEND_API ErrorReport {
   /// Called by a process that ends because of an error, before it closes its connections to the
   /// others, which thereby notice it.
   void announce(const std::string& message);
-  /// Called after that. Returns false if rank 0 has announced the same message, or one that begins
-  /// with it; see `train::Processes::end_with_error`.
+  /// Called after that. Returns false if rank 0 has announced the same message, one that begins
+  /// with it, or the one that is its cause; see `train::Processes::end_with_error`.
   bool is_new(const std::string& message);
 
  private:

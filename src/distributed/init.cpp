@@ -100,8 +100,11 @@ c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options
                     fmt::format("backend {}", to_string(options.backend)),
                     fmt::format("compression {}", to_string(options.compression))});
     if (network.error.empty()) return session;
-  } catch (const c10::Error& error) {  // rank 0 has ended with its store
-    throw not_connected(launch, path_of_store(launch), error);
+  } catch (const c10::Error& error) {
+    throw not_connected(launch, path_of_store(launch),
+                        std::runtime_error("rank 0 has ended with its store, perhaps without this "
+                                           "process, as with another WORLD_SIZE: " +
+                                           error_text(error)));
   }
   throw not_connected(launch, network.path, std::runtime_error(network.error));  // in all of them
 }

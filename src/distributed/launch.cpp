@@ -92,7 +92,8 @@ std::string job_of(const Launcher& launcher, const Environment& environment) {
   std::string job;
   for (const auto* name : launcher.job) {
     const auto value = name == nullptr ? std::nullopt : environment(name);
-    if (value) job += (job.empty() ? "" : ".") + *value;
+    // torchrun has this id without the option --rdzv-id.
+    if (value && *value != "none") job += (job.empty() ? "" : ".") + *value;
   }
   return job;
 }
@@ -131,6 +132,9 @@ void check_both(const Launcher& launcher, const Environment& environment) {
 
 std::optional<Launch> launch_of(const Environment& environment) {
   check_both(kTorchrun, environment);
+  check_both(kOpenMpi, environment);
+  // A batch script has the rank, but not the size.
+  if (environment(kSlurm.world_size)) check_both(kSlurm, environment);
   for (const auto& launcher : {kTorchrun, kOpenMpi, kSlurm}) {
     const auto rank = environment(launcher.rank);
     const auto world_size = environment(launcher.world_size);

@@ -7,6 +7,7 @@ import concurrent.futures
 import datetime
 import os
 import pathlib
+import random
 import socket
 import subprocess
 import sys
@@ -44,8 +45,8 @@ class AllReduce(unittest.TestCase):
     def sums_of_programs(self, folder):
         """Returns what each process of the C++ program writes."""
         with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]
+            port = random.randrange(20000, 32000)  # the system gives others to connections
+            found.bind(("127.0.0.1", port))
         paths = [pathlib.Path(folder, f"sums{rank}") for rank in range(SIZE)]
         programs = []
         for rank, path in enumerate(paths):

@@ -70,6 +70,8 @@ TEST(LaunchOf, ReadsTheJob) {
   for (auto [job, variables] :
        {std::pair(std::string(),
                   Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"SLURM_JOB_ID", "7"}}),
+        std::pair(std::string(),
+                  Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "none"}}),
         std::pair(std::string("a"),
                   Variables{{"RANK", "1"}, {"WORLD_SIZE", "2"}, {"TORCHELASTIC_RUN_ID", "a"}}),
         std::pair(std::string("7.0"), Variables{{"SLURM_PROCID", "1"},
@@ -112,6 +114,21 @@ TEST(LaunchOf, NeedsRankAndWorldSize) {
             testing::AllOf(testing::HasSubstr(" RANK "), testing::HasSubstr(" WORLD_SIZE "))))
         << name;
   }
+}
+
+TEST(LaunchOf, NeedsRankAndWorldSizeOfEachLauncher) {
+  for (const std::vector<std::string>& names :
+       {std::vector<std::string>{"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+        {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+        {"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
+    EXPECT_THAT(
+        [&] {
+          launch_with({{names[0], "1"}});
+        },
+        testing::ThrowsMessage<InputError>(
+            testing::AllOf(testing::HasSubstr(names[0]), testing::HasSubstr(names[1]))));
+  }
+  EXPECT_EQ(launch_with({{"SLURM_PROCID", "0"}}), std::nullopt) << "a batch script";
 }
 
 TEST(LaunchOf, ASingleProcessNeedsNoAddress) {
