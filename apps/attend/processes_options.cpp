@@ -24,7 +24,8 @@ void add_processes_options(CLI::App& command, ProcessesArguments& arguments) {
              "time after which a process that waits for another one ends with an error", "SECONDS")
       ->group(kGroup);
   add_number(command, "--ddp-bucket-mb", arguments.bucket_mb, kMegabytes,
-             "gradients are summed in buckets of at most this size, during the backward pass", "MIB")
+             "gradients are summed in buckets of at most this size, during the backward pass",
+             "MIB")
       ->group(kGroup);
   command
       .add_option_function<std::string>(

@@ -113,11 +113,13 @@ int64_t steps_of(double epochs, const train::Recipe& recipe, const train::Task& 
 class Recipes {
  public:
   /// Reads the recipe of the command line, if there is one. `tasks` makes the tasks for --epochs.
-  Recipes(const TrainArguments& arguments, const RecipeFlags& flags, train::TaskMaker tasks)
+  Recipes(const TrainArguments& arguments, const RecipeFlags& flags, train::TaskMaker tasks,
+          bool is_rank_0)
       : arguments_(arguments),
         flags_(flags),
         file_(read_recipe_argument(arguments.recipe)),
-        tasks_(std::move(tasks)) {}
+        tasks_(std::move(tasks)),
+        is_rank_0_(is_rank_0) {}
 
   /// Returns the recipe with the flags and `settings` applied.
   train::Recipe operator()(std::vector<Setting> settings = {}) const {
@@ -140,7 +142,8 @@ class Recipes {
       train::check_recipe(recipe);
       expand_patterns(recipe);
       if (!arguments_.resume.empty()) train::check_texts_exist(run, recipe);
-      const Activity activity(kPreparingData);
+      std::optional<Activity> activity;
+      if (is_rank_0_) activity.emplace(kPreparingData);
       const auto task = tasks_(recipe, run.empty() ? nullptr : load_tokenizer(run));
       recipe.training.max_steps = steps_of(arguments_.epochs, recipe, *task);
     };
@@ -151,6 +154,7 @@ class Recipes {
   const RecipeFlags& flags_;
   std::optional<train::RecipeText> file_;
   train::TaskMaker tasks_;
+  bool is_rank_0_;  // which prints
 };
 
 /// Throws InputError for an option that --resume does not allow.
@@ -253,14 +257,15 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
   make_paths_absolute(recipe);
   const auto rank = options.processes->rank();
   std::optional<ClaimedDirectory> claimed;  // deleted at the end if nothing was written to it
-  if (rank == 0 && arguments.resume.empty() && arguments.out.empty()) {
+  train::run_on_rank_0(*options.processes, [&] {
+    if (!arguments.resume.empty() || !arguments.out.empty()) return;
     // Reads the data, which the task maker keeps, first: a signal that ends the process in the
     // meantime leaves no directory.
     const Activity activity(kPreparingData);
     options.task_maker(recipe,
                        options.init_from.empty() ? nullptr : load_tokenizer(options.init_from));
     claimed.emplace(recipe);
-  }
+  });
   const auto directory = claimed                    ? claimed->path()
                          : arguments.resume.empty() ? fs::path(arguments.out)
                                                     : fs::path(arguments.resume);
@@ -336,7 +341,7 @@ void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArg
   check_resume(arguments);
   TaskCache cache;
   const train::TaskMaker tasks = std::ref(cache);
-  const Recipes recipes(arguments, flags, tasks);
+  const Recipes recipes(arguments, flags, tasks, processes->rank() == 0);
   const train::RecipeRunOptions options{.init_from = arguments.init_from,
                                         .task_maker = tasks,
                                         .processes = processes,
@@ -349,8 +354,7 @@ void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArg
                       .options = options});
   }
   const auto recipe = recipes();
-  // Rank 0 may have created the directory already.
-  if (processes->rank() == 0) check_output(arguments);
+  train::run_on_rank_0(*processes, [&] { check_output(arguments); });
   if (arguments.print_config) return fmt::print("{}", train::to_toml(recipe));
   start_and_train(arguments, recipe, options);
 }

@@ -142,7 +142,7 @@ class Training {
       const auto now = run_.processes().world_size();
       const auto note =
           !saved ? ": no checkpoint was saved"
-          : before != now
+          : before != now && step > 0
               ? fmt::format(" with {} processes, before with {}: dropout has other random numbers",
                             now, before)
               : "";
