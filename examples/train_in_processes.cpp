@@ -40,13 +40,14 @@ void train(const std::string& directory,
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto processes = attend::distributed::init();
+  std::shared_ptr<attend::train::Processes> processes;  // null until they are connected
   try {
+    processes = attend::distributed::init();
     train(argc > 1 ? argv[1] : "runs/images", processes);
   } catch (const std::exception& error) {
-    // The other processes end too, with this message.
-    if (processes->end_with_error(error.what()))
-      fmt::print(stderr, "rank {}: {}\n", processes->rank(), error.what());
+    // The other processes end too, with this message. False if rank 0 prints it.
+    if (!processes || processes->end_with_error(error.what()))
+      fmt::print(stderr, "{}\n", error.what());
     return 1;
   }
 }

@@ -9,6 +9,11 @@ execute_process(COMMAND ${launch} RANK=1 ${PROGRAM} ${FOLDER}/two
                 OUTPUT_VARIABLE two COMMAND_ERROR_IS_FATAL ANY)
 message("${alone}${two}")
 string(REPLACE "processes 1" "processes 2" expected "${alone}")
+execute_process(COMMAND ${CMAKE_COMMAND} -E env RANK=0 ${PROGRAM} ${FOLDER}/refused
+                RESULT_VARIABLE status ERROR_VARIABLE error)
+if(NOT status EQUAL 1 OR NOT error MATCHES WORLD_SIZE)
+  message(FATAL_ERROR "expected status 1 and an error, found ${status}: ${error}")
+endif()
 if(NOT two STREQUAL expected OR NOT two MATCHES "processes 2, loss")
   message(FATAL_ERROR "expected two processes with the results of one")
 endif()

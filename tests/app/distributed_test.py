@@ -10,6 +10,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -23,7 +24,9 @@ from attend_command import ATTEND, attend, expect_names
 from small_runs import (DEMANDING, RunsTest, checkpoints, kill, last_step, read_safetensors, reports_of, result_of,
                         wait_for)
 
-README = pathlib.Path(__file__).resolve().parents[2] / "README.md"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+README = ROOT / "README.md"
+PAGE = ROOT / "docs/distributed.md"
 
 # Training in float32 amplifies rounding errors, most of all that of a classifier. tests/distributed compares
 # training in float64 to 1e-12.
@@ -352,6 +355,44 @@ class Distributed(ProcessesTest):
         self.assertRegex(result.stdout, r"(?m)^processes +2$")
         self.assertEqual(last_step(self.folder / "runs/two"), 10)
 
+    def test_the_commands_of_the_page(self):
+        self.require_torchrun()
+        blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text(), re.DOTALL)[:2]
+        for block, start in zip(blocks, ("$ torchrun", "$ export")):
+            self.assertTrue(block.startswith(start), block)
+            port, folder = free_port(), self.folder / start[2:]
+            folder.mkdir()
+            lines = re.sub(r"(?m)^\$ ", "", block)
+            for old, new in (("torchrun", f"{sys.executable} -m torch.distributed.run --master-port {port}"),
+                             ("MASTER_PORT=29500", f"MASTER_PORT={port}"),
+                             ("attend train", shlex.join(map(str, [ATTEND, "train", *tiny(max_steps=10)])))):
+                lines = lines.replace(old, new)
+            result = subprocess.run(["bash", "-e"], input=lines + ("wait $!\n" if "&" in lines else ""), cwd=folder, capture_output=True,
+                                    encoding="utf-8")
+            self.assertEqual(result.returncode, 0, (lines, result.stderr))
+            self.assertRegex(result.stdout, r"(?m)^processes +2$")
+            self.assertEqual(last_step(folder / "runs/sort"), 10)
+
+    def test_variables_of_slurm_and_open_mpi(self):
+        for name, (rank, size, local_size) in {
+                "slurm": ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE"),
+                "mpi": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")}.items():
+            address = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port()), size: "2", local_size: "2"}
+            run = self.folder / name
+            command = [ATTEND, "train", "--task", "copy", *tiny(max_steps=10), "--out", run]
+            ends = ends_of([self.start(command, {**os.environ, **address, rank: str(number)}) for number in range(2)])
+            self.assertEqual([end[0] for end in ends], [0, 0], ends)
+            self.assertRegex(ends[0][1], r"(?m)^processes +2$")
+            self.assertEqual((ends[1][1], last_step(run)), ("", 10))
+
+    def test_wrong_output_is_printed_once(self):
+        run = self.folder / "run"
+        self.train("--task", "copy", *tiny(max_steps=2, eval_every=2), "--out", run)
+        ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--out", run], 3))
+        self.assertEqual([end[0] for end in ends], [2] * 3, ends)
+        expect_names(self, ends[0][2], run)
+        self.assertEqual([end[2] for end in ends[1:]], ["", ""])
+
     def test_serve_is_refused(self):
         run = self.folder / "run"
         ends = ends_of(self.start_ranks(["train", "--task", "copy", *tiny(), "--serve=0", "--out", run], 2))
@@ -430,7 +471,8 @@ class Distributed(ProcessesTest):
         for option, value in (("--ddp-timeout", 0), ("--ddp-bucket-mb", 0), ("--ddp-backend", "mpi"),
                               ("--ddp-compression", "fp8")):
             self.fails(2, [*arguments, option, value], option, str(value))
-        ends = ends_of(self.start_ranks(["train", *arguments, "--ddp-backend", "nccl", "--out", self.folder / "run"], 2))
+        ends = ends_of(self.start_ranks(["train", *arguments, "--ddp-backend", "nccl", "--out", self.folder / "run"], 2,
+                                        of_all={"CUDA_VISIBLE_DEVICES": ""}))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
         expect_names(self, ends[0][2], "nccl", "gloo")
 
