@@ -84,29 +84,28 @@ bool is_of_gloo(const std::exception& error) {
          text.find("pair closure") != std::string_view::npos;
 }
 
-/// Calls `rendezvous`. If only some processes have no network, all end with its message.
+/// Calls `rendezvous`. If a process has no network, all end with its message.
 c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options& options,
                                              const Network& network) {
   const auto store = make_store(launch, options.timeout);
+  // The text of a process without a network differs from that of every other process.
+  const auto network_text = network.error.empty()
+                                ? "a network"
+                                : fmt::format("no network in rank {} through {}: {}", launch.rank,
+                                              network.path, network.error);
   try {
-    const auto session =
-        rendezvous(store, launch,
-                   {network.error.empty()
-                        ? "a network"
-                        : fmt::format("no network through {}: {}", network.path, network.error),
-                    fmt::format("WORLD_SIZE {}", launch.world_size), "attend " ATTEND_VERSION,
-                    "LibTorch " TORCH_VERSION,
-                    fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
-                    fmt::format("backend {}", to_string(options.backend)),
-                    fmt::format("compression {}", to_string(options.compression))});
-    if (network.error.empty()) return session;
+    return rendezvous(store, launch,
+                      {network_text, fmt::format("WORLD_SIZE {}", launch.world_size),
+                       "attend " ATTEND_VERSION, "LibTorch " TORCH_VERSION,
+                       fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+                       fmt::format("backend {}", to_string(options.backend)),
+                       fmt::format("compression {}", to_string(options.compression))});
   } catch (const c10::Error& error) {
     throw not_connected(launch, path_of_store(launch),
                         std::runtime_error("rank 0 has ended with its store, perhaps without this "
                                            "process, as with another WORLD_SIZE: " +
                                            error_text(error)));
   }
-  throw not_connected(launch, network.path, std::runtime_error(network.error));  // in all of them
 }
 
 /// Time within which a process that has ended is noticed by the others.

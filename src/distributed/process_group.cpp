@@ -99,7 +99,11 @@ c10::intrusive_ptr<c10d::ProcessGroup> make_group(const c10::intrusive_ptr<c10d:
     group->setDefaultBackend(ProcessGroup::BackendType::GLOO);
     return group;
   } catch (const std::exception& error) {  // a process may have ended
-    throw not_connected(launch, network.path, std::runtime_error(report.cause(error_text(error))));
+    const auto lost =
+        not_connected(launch, network.path, std::runtime_error(report.cause(error_text(error))));
+    report.announce(lost.what());
+    report.is_new(lost.what());  // rank 0, which may have the store, waits for the others
+    throw lost;
   }
 }
 

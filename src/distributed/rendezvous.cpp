@@ -111,7 +111,8 @@ std::string invitation(c10d::Store& store, const Launch& launch) {
     return store.get_to_str(session_key(id));
   const auto of_job = launch.job.empty() ? "" : fmt::format(" of the job {}", launch.job);
   throw std::runtime_error(
-      fmt::format("rank 0{} has not started within {} s", of_job, timeout_seconds(store)));
+      fmt::format("rank 0{} has not started, or does not expect rank {}, within {} s", of_job,
+                  launch.rank, timeout_seconds(store)));
 }
 
 /// Waits for the answer of rank 0, which may wait for another process as long as the timeout.

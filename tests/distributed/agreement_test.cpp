@@ -205,7 +205,7 @@ TEST(ErrorReport, NamesRank0IfItsStoreDoesNotAnswer) {
   launch.address = "node1";
   launch.port = 29500;
   ErrorReport report(c10::make_intrusive<SilentStore>(end.get_future().share()), launch,
-                     std::chrono::milliseconds(20));
+                     std::chrono::milliseconds(500));
   const auto cause = report.cause("timed out");
   EXPECT_THAT(cause, AllOf(HasSubstr("rank 0 "), HasSubstr("node1:29500"), HasSubstr("timed out")));
   report.announce(cause);
