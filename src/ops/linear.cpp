@@ -1,22 +1,17 @@
 #include "attend/ops/linear.h"
 
-#include "ops/autocast.h"
 #include "ops/cpu_features.h"
+#include "ops/fast_kernels.h"
 #include "ops/fast_linear.h"
 #include "ops/row_products.h"
 
 #include <ATen/Context.h>
-#include <ATen/Parallel.h>
-#include <ATen/TensorIterator.h>
-#include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <ATen/record_function.h>
-#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -45,15 +40,6 @@ struct OneDnn {
   c10::TypedOperatorHandle<LinearPointwise> linear;
   c10::TypedOperatorHandle<ReorderLinearWeight> reorder;
 };
-
-/// Returns false if ATTEND_FAST is 0.
-bool is_enabled() {
-  static const bool enabled = [] {
-    const auto* fast = std::getenv("ATTEND_FAST");
-    return fast == nullptr || std::string_view(fast) != "0";
-  }();
-  return enabled;
-}
 
 /// Returns std::nullopt if LibTorch was built without oneDNN.
 const std::optional<OneDnn>& one_dnn() {
@@ -110,14 +96,6 @@ PreparedWeight* prepared(const at::TensorBase& weight) {
   return unchanged ? found : nullptr;
 }
 
-/// Returns true if `tensor` is a plain tensor on the CPU: not a trace, a batch of vmap, or a dual
-/// number.
-bool is_plain(const torch::Tensor& tensor) {
-  return tensor.is_cpu() && tensor.layout() == torch::kStrided && !tensor.is_nested() &&
-         !tensor.is_neg() && !tensor._is_zerotensor() && !at::isTensorSubclassLike(tensor) &&
-         !tensor._fw_grad(/*level=*/0).defined();
-}
-
 /// Returns true if the rows of `matrix`, or its columns, are contiguous and do not overlap.
 bool is_matrix(const torch::Tensor& matrix) {
   if (matrix.dim() != 2) return false;
@@ -125,13 +103,8 @@ bool is_matrix(const torch::Tensor& matrix) {
          (matrix.stride(0) == 1 && matrix.stride(1) >= matrix.size(0));
 }
 
-/// Returns true if kernels without derivatives may replace `torch::linear` for these tensors.
-bool can_use_fast_kernels(const torch::Tensor& x, const torch::Tensor& weight,
-                          const torch::Tensor& bias) {
-  if (!is_enabled() || torch_linear_guards > 0 || !is_plain(x) || !is_plain(weight) ||
-      (bias.defined() && !is_plain(bias))) {
-    return false;
-  }
+/// Returns true if the kernels of this file support the types and shapes of a product.
+bool supports(const torch::Tensor& x, const torch::Tensor& weight, const torch::Tensor& bias) {
   const auto type = x.scalar_type();
   const bool types_match = (type == torch::kFloat || type == torch::kBFloat16) &&
                            weight.scalar_type() == type &&
@@ -139,8 +112,7 @@ bool can_use_fast_kernels(const torch::Tensor& x, const torch::Tensor& weight,
   const bool shapes_match =
       x.dim() > 0 && is_matrix(weight) && x.size(-1) == weight.size(1) &&
       (!bias.defined() || (bias.dim() == 1 && bias.size(0) == weight.size(0)));
-  return types_match && shapes_match && x.numel() > 0 && weight.numel() > 0 &&
-         !autocast_dtype(torch::kCPU) && !torch::jit::tracer::isTracing();
+  return types_match && shapes_match && x.numel() > 0 && weight.numel() > 0;
 }
 
 bool can_use_one_dnn() {
@@ -154,22 +126,6 @@ torch::Tensor one_dnn_linear(const torch::Tensor& x, const torch::Tensor& weight
   return one_dnn()->linear.call(x, weight, optional_bias, /*attr=*/"none",
                                 /*scalars=*/c10::List<std::optional<at::Scalar>>(),
                                 /*algorithm=*/"");
-}
-
-/// Calls `run(range)` on LibTorch's threads, with parts of the rows 0 to `count` - 1 that have at
-/// least `grain` rows. at::parallel_for would need this file to be compiled with OpenMP, whose
-/// library need not be the one that LibTorch uses. An iterator calls it inside LibTorch.
-template <typename Run>
-void in_parallel(int64_t count, int64_t grain, const Run& run) {
-  if (count <= grain || at::get_num_threads() == 1) return run(RowRange{0, count});
-  auto numbers = torch::empty({count}, torch::kByte);  // only the addresses are used
-  const auto* first = reinterpret_cast<const char*>(numbers.const_data_ptr<uint8_t>());
-  at::TensorIterator::nullary_op(numbers).for_each(
-      [&](char** data, const int64_t* /*strides*/, int64_t size, int64_t /*outer_size*/) {
-        const int64_t begin = data[0] - first;
-        run(RowRange{begin, begin + size});
-      },
-      grain);
 }
 
 /// Returns `x` W^T + `bias`, whose rows `multiply(product, range)` computes. `x` (..., K), W (N,
@@ -188,7 +144,9 @@ torch::Tensor row_product(const torch::Tensor& x, const torch::Tensor& weight,
       .y = y.mutable_data_ptr<float>(),
       .outputs = weight.size(0)};
   const auto rows_per_thread = std::max<int64_t>(1, kElementsPerThread / product.columns);
-  in_parallel(product.outputs, rows_per_thread, [&](RowRange range) { multiply(product, range); });
+  in_parallel(product.outputs, rows_per_thread, [&](int64_t begin, int64_t end) {
+    multiply(product, RowRange{begin, end});
+  });
   return y;
 }
 
@@ -271,8 +229,8 @@ template <typename Quantize>
 void for_each_row(const torch::Tensor& weight, const Quantize& quantize) {
   const auto* data = weight.const_data_ptr<float>();
   const auto columns = weight.size(1);
-  in_parallel(weight.size(0), /*grain=*/64, [&](RowRange range) {
-    for (auto n = range.begin; n < range.end; ++n) quantize(data + n * columns, n);
+  in_parallel(weight.size(0), /*grain=*/64, [&](int64_t begin, int64_t end) {
+    for (auto n = begin; n < end; ++n) quantize(data + n * columns, n);
   });
 }
 
@@ -299,7 +257,7 @@ void quantize_int4(const torch::Tensor& weight, PreparedWeight& result) {
 }
 
 bool supports(const torch::Tensor& weight, WeightFormat format) {
-  if (!is_enabled() || !is_plain(weight) || weight.dim() != 2) return false;
+  if (!fast_kernels_are_enabled() || !is_plain(weight) || weight.dim() != 2) return false;
   if (weight.is_inference()) return false;  // it has no version, which shows changes
   if (weight.numel() < kMinElements) return false;
   const bool is_float = weight.scalar_type() == torch::kFloat;
@@ -328,17 +286,15 @@ TorchLinearGuard::~TorchLinearGuard() {
 
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                          const torch::Tensor& bias) {
-  if (torch::GradMode::is_enabled()) {
+  if (torch::GradMode::is_enabled() && weight.requires_grad()) {
     // The optimizer may change the weight in a way that its version does not show.
-    if (weight.requires_grad()) {
-      const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
-      if (auto* copy = prepared(owner)) copy->is_valid = false;
-    }
-    if (x.requires_grad() || weight.requires_grad() || (bias.defined() && bias.requires_grad())) {
-      return std::nullopt;
-    }
+    const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
+    if (auto* copy = prepared(owner)) copy->is_valid = false;
   }
-  if (!can_use_fast_kernels(x, weight, bias)) return std::nullopt;
+  if (torch_linear_guards > 0 || !can_use_inference_kernels({&x, &weight, &bias}) ||
+      !supports(x, weight, bias)) {
+    return std::nullopt;
+  }
   const auto rows = x.numel() / x.size(-1);
   if (const auto* copy = prepared(weight)) {
     if (is_faster(*copy, rows)) return prepared_linear(x, weight, *copy, bias);

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <c10/util/FunctionRef.h>
+#include <torch/types.h>
+
+#include <initializer_list>
+
+namespace attend {
+
+// Functions that the kernels of attend share.
+
+/// Returns false if the environment variable ATTEND_FAST is 0.
+bool fast_kernels_are_enabled();
+
+/// Returns true if `tensor` is a plain tensor on the CPU: not a trace, a batch of vmap, or a dual
+/// number.
+bool is_plain(const torch::Tensor& tensor);
+
+/// Returns true if kernels of attend may replace operators of LibTorch for these tensors, of which
+/// some may be undefined: all are plain, the call is not traced, and ATTEND_FAST is not 0. The
+/// result does not depend on GradMode, so that a recomputed forward pass has the same bits.
+bool can_use_fast_kernels(std::initializer_list<const torch::Tensor*> tensors);
+
+/// The same for kernels without derivatives: also requires that no gradients are computed, and that
+/// autocast is off.
+bool can_use_inference_kernels(std::initializer_list<const torch::Tensor*> tensors);
+
+/// Calls `run(begin, end)` on LibTorch's threads, with parts of the numbers 0 to `count` - 1 that
+/// have at least about `grain` numbers. The parts depend only on the arguments and the number of
+/// threads.
+void in_parallel(int64_t count, int64_t grain, c10::function_ref<void(int64_t, int64_t)> run);
+
+}  // namespace attend
