@@ -20,7 +20,7 @@ namespace attend {
 namespace {
 
 /// Elements of a weight for which a thread is worth its start.
-constexpr int64_t kElementsPerThread = 64 * 1024;
+constexpr int64_t kElementsPerThread = 16 * 1024;
 /// Products with smaller weights are limited by the time of a call, which is longer for oneDNN than
 /// for MKL.
 constexpr int64_t kMinElements = 128 * 1024;
