@@ -2,6 +2,7 @@
 
 #include "nn/checks.h"
 #include "ops/autocast.h"
+#include "ops/fast_kernels.h"
 
 #include <c10/core/InferenceMode.h>
 #include <unistd.h>
@@ -93,6 +94,25 @@ void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
   } catch (c10::Error& error) {
     error.add_context(allocation_text(options, bytes));
     throw;
+  }
+}
+
+/// Returns true if `write_step` supports the tensors.
+bool can_write_step(const torch::Tensor& cached, const torch::Tensor& added) {
+  return added.scalar_type() == torch::kFloat && added.stride(3) == 1 &&
+         can_use_inference_kernels({&cached, &added});
+}
+
+/// Copies `added` (B, G, 1, D) to a slot of `cached`. Operators would need more time for views than
+/// for the copy.
+void write_step(const torch::Tensor& cached, const torch::Tensor& added, int64_t slot) {
+  auto* slots = cached.mutable_data_ptr<float>() + slot * cached.stride(2);
+  const auto* numbers = added.const_data_ptr<float>();
+  for (int64_t b = 0; b < added.size(0); ++b) {
+    for (int64_t g = 0; g < added.size(1); ++g) {
+      std::copy_n(numbers + b * added.stride(0) + g * added.stride(1), added.size(3),
+                  slots + b * cached.stride(0) + g * cached.stride(1));
+    }
   }
 }
 
@@ -347,7 +367,9 @@ torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) 
   const bool batched = added.dim() == 4;
   const auto source = batched ? added : added.unsqueeze(0);
   const auto used = cached.slice(2, 0, sequences_.used_slots());  // (B, G, S, D)
-  if (step_.aligned) {
+  if (step_.aligned && step_.tokens == 1 && can_write_step(cached, source)) {
+    write_step(cached, source, used.size(2) - 1);
+  } else if (step_.aligned) {
     used.slice(2, used.size(2) - step_.tokens).copy_(source);
   } else {
     const auto slots = step_.slots.unsqueeze(-1).expand({cached.size(0), step_.tokens, 1});

@@ -6,6 +6,7 @@
 #include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/double_backward.h"
+#include "ops/one_query.h"
 #include "ops/prepared_mask.h"
 
 #include <ATen/ops/scaled_dot_product_attention.h>
@@ -62,6 +63,10 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
 AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor& key,
                                  const torch::Tensor& value, const PreparedMask& mask,
                                  const ScoreOptions& options) {
+  if (query.size(-2) == 1 && !mask.mask.defined() && options.dropout == 0.0) {
+    const auto output = attend_one_query(query, key, value, options.scale);
+    if (output.defined()) return {output, {}};
+  }
   // std::nullopt = no mask. LibTorch would treat an undefined tensor as a mask.
   const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;
   const auto output =

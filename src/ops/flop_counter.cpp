@@ -59,12 +59,17 @@ int64_t linear_flops(Inputs in) {
   return 2 * in[0].toTensor().numel() * in[1].toTensor().size(0);
 }
 
+/// FLOPs of attention of the first three arguments.
+int64_t call_flops(Inputs in) {
+  return attention_flops(in[0].toTensor(), in[1].toTensor(), in[2].toTensor());
+}
+
 struct CountedOperator {
   std::string_view name;
   int64_t (*flops)(Inputs);
 };
 
-constexpr std::array<CountedOperator, 12> kCounted{{
+constexpr std::array<CountedOperator, 13> kCounted{{
     {"aten::mm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::bmm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::mv", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
@@ -76,10 +81,8 @@ constexpr std::array<CountedOperator, 12> kCounted{{
     {"attend::float_product", linear_flops},
     {"attend::int8_product", linear_flops},
     {"attend::int4_product", linear_flops},
-    {"aten::scaled_dot_product_attention",
-     [](Inputs in) {
-       return attention_flops(in[0].toTensor(), in[1].toTensor(), in[2].toTensor());
-     }},
+    {"attend::one_query_attention", call_flops},
+    {"aten::scaled_dot_product_attention", call_flops},
 }};
 
 const CountedOperator* find_counted(const at::RecordFunction& function) {

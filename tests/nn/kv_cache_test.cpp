@@ -64,6 +64,20 @@ TEST_P(KvCacheOfAttention, PiecesOfRandomSizesEqualTheWholeSequence) {
   }
 }
 
+TEST_P(KvCacheOfAttention, StepsInFloat32EqualTheWholeSequence) {
+  seed_afresh();
+  for (int i = 0; i < 10; ++i) {
+    const auto batch = draw(1, 3), heads = int64_t{1} << draw(0, 2);
+    CachedBlocks model(GetParam().parts, heads, torch::kFloat);
+    const auto x = draw_input(batch, 14).to(torch::kFloat);
+    KvCache cache(options_for(batch, 14 + draw(0, 3), heads).dtype(torch::kFloat));
+    SCOPED_TRACE(testing::Message() << "batch " << batch << ", key heads " << heads);
+    EXPECT_TRUE(close(model.in_pieces(x, cache, 2), model(x), 1e-5));
+    cache.truncate(std::vector<int64_t>(static_cast<std::size_t>(batch), 9));
+    EXPECT_TRUE(close(model.in_pieces(x.slice(1, 9), cache, 1), model(x).slice(1, 9), 1e-5));
+  }
+}
+
 TEST_P(RollingKvCache, SequencesFarBeyondMaxSeqLenEqualTheWholeSequence) {
   const auto window = GetParam().window;
   seed_afresh();

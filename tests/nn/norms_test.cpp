@@ -87,6 +87,54 @@ TEST(RMSNorm, Bfloat16EqualsRoundedFloat32) {
   EXPECT_TRUE(close(norm(torch::zeros_like(x)), torch::zeros({5, 64}), 0.0));
 }
 
+/// Compares a norm of float32 rows, also of few rows without gradients, with the norm in float64.
+template <typename Norm>
+void expect_equal_to_double(Norm norm, const torch::Tensor& x) {
+  Norm exact(std::dynamic_pointer_cast<typename Norm::ContainedType>(norm->clone()));
+  exact->to(torch::kDouble);
+  // The default epsilon of RMSNorm depends on the dtype, so the rows are not close to 0.
+  const auto expected = exact(x.to(torch::kDouble));
+  EXPECT_TRUE(close(norm(x), expected, 2e-5)) << x.sizes() << ", strides " << x.strides();
+  const torch::NoGradGuard no_grad;
+  const auto y = norm(x);
+  EXPECT_EQ(y.scalar_type(), torch::kFloat);
+  EXPECT_TRUE(close(y, expected, 2e-5)) << x.sizes() << ", strides " << x.strides();
+}
+
+TEST(NormModules, FewRowsInFloat32EqualFloat64) {
+  seed_afresh();
+  for (int i = 0; i < 60; ++i) {
+    const auto width = draw(2, 150);
+    const bool bias = draw(0, 1) == 1;
+    LayerNorm layer_norm(LayerNormOptions(width).bias(bias));
+    RMSNorm rms_norm(width);
+    {
+      const torch::NoGradGuard no_grad;
+      layer_norm->weight.normal_();
+      if (bias) layer_norm->bias.normal_();
+      rms_norm->weight.normal_();
+    }
+    auto x = torch::randn({draw(0, 3), draw(1, 4), width}) + 1;
+    if (draw(0, 2) == 0) x = torch::randn({width, draw(1, 9)}).t() + 1;
+    expect_equal_to_double(layer_norm, x);
+    expect_equal_to_double(rms_norm, x);
+  }
+}
+
+TEST(NormModules, RowsWithNanGiveNan) {
+  const torch::NoGradGuard no_grad;
+  LayerNorm layer_norm(40);
+  RMSNorm rms_norm(40);
+  for (const auto k : {0, 39}) {
+    auto x = torch::randn({3, 40});
+    x[1][k] = std::nanf("");
+    for (const auto& y : {layer_norm(x), rms_norm(x)}) {
+      EXPECT_TRUE(y[1].isnan().all().item<bool>());
+      EXPECT_FALSE(y.slice(0, 0, 3, 2).isnan().any().item<bool>());
+    }
+  }
+}
+
 TEST(L2Norm, OutputHasTheLearnedNorm) {
   L2Norm norm(16);
   const auto x = torch::randn({2, 3, 16});

@@ -1,15 +1,13 @@
 #include "ops/row_products.h"
 
 #include "ops/plain_row_products.h"
-#include "support/seed.h"
+#include "support/instruction_sets.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 #include <torch/types.h>
 
 #include <cmath>
 #include <limits>
-#include <string>
 
 namespace attend {
 namespace {
@@ -42,18 +40,7 @@ struct Weight {
   std::vector<float> int4_units = std::vector<float>(2 * count);
 };
 
-/// Sets each instruction set that the processor has.
-struct RowProducts : FixedSeed, testing::TestWithParam<int64_t> {
-  void SetUp() override {
-    if ((hwy::SupportedTargets() & GetParam()) == 0) GTEST_SKIP() << "not on this processor";
-    hwy::SetSupportedTargetsForTest(GetParam());
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-  void TearDown() override {
-    hwy::SetSupportedTargetsForTest(0);
-    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-  }
-};
+struct RowProducts : InstructionSetTest {};
 
 /// Compares `multiply` with `plain_multiply`. The bound of the difference is that of a sum of
 /// float32 numbers: K + 8 roundings of the sum of the absolute values of the products, and K
@@ -165,15 +152,9 @@ TEST_P(RowProducts, GiveNanForRowsThatAreNotFinite) {
   }
 }
 
-std::string name_of(int64_t target) {
-  std::string name = hwy::TargetName(target);
-  std::erase_if(name, [](unsigned char letter) { return std::isalnum(letter) == 0; });
-  return name;
-}
-
 INSTANTIATE_TEST_SUITE_P(Targets, RowProducts,
                          testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
-                         [](const auto& each) { return name_of(each.param); });
+                         instruction_set_name);
 
 TEST(Int8Rows, AreTheWeightRoundedToMultiplesOfAScale) {
   const Weight weight(torch::randn({5, 100}));

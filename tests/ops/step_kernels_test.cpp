@@ -1,0 +1,91 @@
+#include "ops/step_kernels.h"
+
+#include "support/close.h"
+#include "support/instruction_sets.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+#include <cmath>
+
+namespace attend {
+namespace {
+
+struct StepKernels : InstructionSetTest {
+  /// Runs the kernel for query (D), and keys and values (S, D).
+  static torch::Tensor run(const torch::Tensor& query, const torch::Tensor& keys,
+                           const torch::Tensor& values, float scale) {
+    auto output = torch::empty(query.sizes());
+    attend({.query = query.const_data_ptr<float>(),
+            .keys = keys.const_data_ptr<float>(),
+            .values = values.const_data_ptr<float>(),
+            .output = output.mutable_data_ptr<float>(),
+            .key_stride = keys.stride(0),
+            .value_stride = values.stride(0),
+            .count = keys.size(0),
+            .head_dim = query.size(0),
+            .scale = scale});
+    return output;
+  }
+};
+
+TEST_P(StepKernels, EqualsTheFormulaForRandomShapes) {
+  seed_afresh();
+  for (int i = 0; i < 100; ++i) {
+    const auto keys = draw(1, i % 5 == 0 ? 1000 : 40);
+    const auto width = draw(1, 140);
+    SCOPED_TRACE(testing::Message() << keys << " keys, width " << width);
+    const auto query = torch::randn({width});
+    const auto key = torch::randn({keys, width + 3}).slice(1, 0, width);
+    const auto value = torch::randn({keys, width + 5}).slice(1, 0, width);
+    const auto weights = torch::softmax(torch::mv(key, query).to(torch::kDouble) * 0.4, 0);
+    EXPECT_TRUE(close(run(query, key, value, 0.4F),
+                      torch::mv(value.to(torch::kDouble).t(), weights), 2e-5));
+  }
+}
+
+TEST_P(StepKernels, AcceptsLargeScores) {
+  // exp of these scores overflows, and the last block has the largest score.
+  const auto key = torch::arange(600, torch::kFloat).unsqueeze(1);
+  EXPECT_TRUE(close(run(torch::ones({1}), key, key, 1), torch::full({1}, 598.418023), 1e-4));
+  EXPECT_TRUE(close(run(torch::ones({1}), -key, key, 1), torch::full({1}, 0.581977), 1e-5));
+}
+
+TEST_P(StepKernels, GivesNanIfAScoreIsNan) {
+  for (const int64_t bad : {0, 17, 299, 599}) {
+    auto key = torch::randn({600, 20});
+    key[bad][3] = std::nanf("");
+    EXPECT_TRUE(run(torch::randn({20}), key, torch::randn({600, 20}), 1).isnan().all().item<bool>())
+        << bad;
+  }
+}
+
+TEST_P(StepKernels, NormEqualsTheFormulaForRandomWidths) {
+  seed_afresh();
+  for (int i = 0; i < 100; ++i) {
+    const auto width = draw(2, 150);
+    const bool subtracts_mean = draw(0, 1) == 1;
+    const auto x = torch::randn({width}) + 2, weight = torch::randn({width});
+    const auto bias = draw(0, 1) == 1 ? torch::randn({width}) : torch::Tensor();
+    const auto y = torch::empty({width});
+    normalize({.x = x.const_data_ptr<float>(),
+               .weight = weight.const_data_ptr<float>(),
+               .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
+               .y = y.mutable_data_ptr<float>(),
+               .width = width,
+               .eps = 0.01,
+               .subtracts_mean = subtracts_mean});
+    const auto exact = x.to(torch::kDouble);
+    const auto centered = subtracts_mean ? exact - exact.mean() : exact;
+    auto expected = centered / (centered.square().mean() + 0.01).sqrt() * weight;
+    if (bias.defined()) expected = expected + bias;
+    EXPECT_TRUE(close(y, expected, 2e-5)) << width << (subtracts_mean ? "" : ", RMSNorm");
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, StepKernels,
+                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         instruction_set_name);
+
+}  // namespace
+}  // namespace attend
