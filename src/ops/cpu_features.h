@@ -13,4 +13,13 @@ inline bool has_avx512() {
 #endif
 }
 
+/// Returns true if the processor also multiplies and adds integers in one instruction.
+inline bool has_avx512_vnni() {
+#if defined(__x86_64__) && defined(__GNUC__)
+  return has_avx512() && __builtin_cpu_supports("avx512vnni");
+#else
+  return false;
+#endif
+}
+
 }  // namespace attend

@@ -1,5 +1,7 @@
 #include "ops/row_products.h"
 
+#include "ops/cpu_features.h"
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -8,10 +10,19 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ops/row_products.cpp"
 // Arrays of vectors need vectors of a known size.
-#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
+#define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV | HWY_SSSE3)
 #include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>  // must precede highway.h
 #include <hwy/highway.h>
+
+// The version for AVX-512 multiplies integers with VNNI. Without VNNI, it calls the version for
+// AVX2.
+#undef ATTEND_USES_VNNI
+#if HWY_TARGET == HWY_AVX3 && (HWY_TARGETS & HWY_AVX2)
+#define ATTEND_USES_VNNI 1
+#else
+#define ATTEND_USES_VNNI 0
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace attend::HWY_NAMESPACE {
@@ -24,11 +35,49 @@ namespace hn = hwy::HWY_NAMESPACE;
 constexpr int64_t kPrefetchBytes = 3072;
 
 using Floats = hn::ScalableTag<float>;
-// A block of Int4Rows is at most one vector.
-using Shorts = hn::CappedTag<int16_t, 16>;
-using Bytes = hn::Rebind<int8_t, Shorts>;
+using Shorts = hn::ScalableTag<int16_t>;
 using Ints = hn::RepartitionToWide<Shorts>;
 using Sums = hn::Rebind<float, Ints>;
+
+/// Lambdas with this attribute are inlined, so that the variables that they change stay in
+/// registers.
+#define ATTEND_INLINE __attribute__((always_inline))
+
+/// kCount values. Unlike the elements of arrays, they stay in registers.
+template <typename T, int kCount>
+struct Registers {
+  T first;
+  Registers<T, kCount - 1> rest;
+
+  HWY_INLINE explicit Registers(T value) : first(value), rest(value) {}
+  /// Calls `f(value, index)` for each of the values.
+  template <typename Function>
+  HWY_INLINE void for_each(const Function& f, int index = 0) {
+    f(first, index);
+    rest.for_each(f, index + 1);
+  }
+  /// Computes value * a + other * b.
+  HWY_INLINE void combine(T a, const Registers& other, T b) {
+    first = hn::MulAdd(other.first, b, hn::Mul(first, a));
+    rest.combine(a, other.rest, b);
+  }
+  /// Adds integer sums.
+  template <typename Integers>
+  HWY_INLINE void add(const Registers<Integers, kCount>& integers) {
+    first = hn::Add(first, integers.first.to_float());
+    rest.add(integers.rest);
+  }
+};
+
+template <typename T>
+struct Registers<T, 0> {
+  HWY_INLINE explicit Registers(T /*value*/) {}
+  template <typename Function>
+  HWY_INLINE void for_each(const Function& /*f*/, int /*index*/) {}
+  HWY_INLINE void combine(T /*a*/, const Registers& /*other*/, T /*b*/) {}
+  template <typename Integers>
+  HWY_INLINE void add(const Registers<Integers, 0>& /*integers*/) {}
+};
 
 HWY_INLINE void store(const RowProduct& product, int64_t row, int64_t output, float sum) {
   if (product.bias != nullptr) sum += product.bias[output];
@@ -40,175 +89,164 @@ HWY_INLINE void multiply_outputs(const RowProduct& product, const float* HWY_RES
                                  const FloatRows& weight, int64_t n) {
   const Floats d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const auto columns = product.columns;
   const float* HWY_RESTRICT w = weight.data + n * weight.stride;
-  hn::Vec<Floats> sums[kOutputs][kRows];
-  for (auto& of_output : sums) {
-    for (auto& sum : of_output) sum = hn::Zero(d);
-  }
+  // Sum `index` is that of row index / kOutputs of x and row index % kOutputs of the weight.
+  Registers<hn::Vec<Floats>, kRows * kOutputs> sums(hn::Zero(d));
   int64_t k = 0;
-  for (; k + lanes <= product.columns; k += lanes) {
-    hn::Vec<Floats> inputs[kRows];
-    for (int r = 0; r < kRows; ++r) inputs[r] = hn::LoadU(d, x + r * product.columns + k);
-    for (int o = 0; o < kOutputs; ++o) {
-      const auto elements = hn::LoadU(d, w + o * weight.stride + k);
-      for (int r = 0; r < kRows; ++r) sums[o][r] = hn::MulAdd(elements, inputs[r], sums[o][r]);
+  for (; k + lanes <= columns; k += lanes) {
+    // The next rows. Without it, 4 and more rows of x are multiplied at 0.7 of the memory's speed.
+    if constexpr (kRows > 2) {
+      for (int o = 0; o < kOutputs; ++o) hwy::Prefetch(w + (kOutputs + o) * weight.stride + k);
     }
+    sums.for_each([&](hn::Vec<Floats>& sum, int index) ATTEND_INLINE {
+      const auto input = hn::LoadU(d, x + index / kOutputs * columns + k);
+      const auto element = hn::LoadU(d, w + index % kOutputs * weight.stride + k);
+      sum = hn::MulAdd(element, input, sum);
+    });
   }
-  for (int o = 0; o < kOutputs; ++o) {
-    for (int r = 0; r < kRows; ++r) {
-      float sum = hn::GetLane(hn::SumOfLanes(d, sums[o][r]));
-      for (int64_t i = k; i < product.columns; ++i) {
-        sum += w[o * weight.stride + i] * x[r * product.columns + i];
-      }
-      store(product, r, n + o, sum);
-    }
-  }
+  sums.for_each([&](hn::Vec<Floats>& each, int index) ATTEND_INLINE {
+    const int r = index / kOutputs;
+    const int o = index % kOutputs;
+    float sum = hn::GetLane(hn::SumOfLanes(d, each));
+    for (int64_t i = k; i < columns; ++i) sum += w[o * weight.stride + i] * x[r * columns + i];
+    store(product, r, n + o, sum);
+  });
 }
 
-/// Sums of products of int16. Some processors add each other product to `odd`.
+/// Sums of products of int16 with the tag D.
+template <typename D>
 struct IntegerSum {
-  hn::Vec<Ints> even;
-  hn::Vec<Ints> odd;
+  using Integers = hn::RepartitionToWide<D>;
+  hn::Vec<Integers> even;
+  hn::Vec<Integers> odd;
 
-  HWY_INLINE IntegerSum() : even(hn::Zero(Ints())), odd(hn::Zero(Ints())) {}
-  HWY_INLINE void add_products(hn::Vec<Shorts> a, hn::Vec<Shorts> b) {
-    even = hn::ReorderWidenMulAccumulate(Ints(), a, b, even, odd);
+  HWY_INLINE IntegerSum() : even(hn::Zero(Integers())), odd(hn::Zero(Integers())) {}
+  /// Adds a * b and c * d. There are two sums, because a sum waits for the previous one.
+  HWY_INLINE void add_products(hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> d) {
+#if ATTEND_USES_VNNI
+    asm("vpdpwssd %2, %1, %0" : "+v"(even.raw) : "v"(a.raw), "vm"(b.raw));
+    asm("vpdpwssd %2, %1, %0" : "+v"(odd.raw) : "v"(c.raw), "vm"(d.raw));
+#else
+    even = hn::ReorderWidenMulAccumulate(Integers(), a, b, even, odd);
+    even = hn::ReorderWidenMulAccumulate(Integers(), c, d, even, odd);
+#endif
   }
-  HWY_INLINE hn::Vec<Sums> to_float() const { return hn::ConvertTo(Sums(), hn::Add(even, odd)); }
+  HWY_INLINE auto to_float() const {
+    return hn::ConvertTo(hn::Rebind<float, Integers>(), hn::Add(even, odd));
+  }
 };
 
-template <int kRows, int kOutputs>
-HWY_INLINE void multiply_outputs(const RowProduct& product, const IntegerInput& x,
-                                 const Int8Rows& weight, int64_t n) {
-  constexpr int64_t kChunk = 512;  // 512 * 127 * 32767 is less than 2^31
+template <int kRows>
+HWY_INLINE void multiply_int8(const RowProduct& product, const IntegerInput& x,
+                              const Int8Rows& weight, int64_t n) {
   const Shorts d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  const hn::Rebind<int8_t, Shorts> bytes;
+  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(d));
+  constexpr int64_t kChunk = 512 * lanes / 2;  // 512 * 127 * 32767 is less than 2^31
   const auto columns = padded_columns(product.columns);
   const int8_t* HWY_RESTRICT w = weight.elements + n * columns;
   const int16_t* HWY_RESTRICT inputs = x.elements.data();
-  hn::Vec<Sums> sums[kOutputs][kRows];
-  for (auto& of_output : sums) {
-    for (auto& sum : of_output) sum = hn::Zero(Sums());
-  }
+  Registers<hn::Vec<Sums>, kRows> sums(hn::Zero(Sums()));
   for (int64_t begin = 0; begin < columns; begin += kChunk) {
-    IntegerSum chunk[kOutputs][kRows];
+    Registers<IntegerSum<Shorts>, kRows> chunk{IntegerSum<Shorts>()};
     const auto end = std::min(begin + kChunk, columns);
     for (int64_t block = begin; block < end; block += kBlock) {
-      for (int o = 0; o < kOutputs; ++o) hwy::Prefetch(w + o * columns + block + kPrefetchBytes);
-      for (int64_t k = block; k < block + kBlock; k += lanes) {
-        for (int o = 0; o < kOutputs; ++o) {
-          const auto elements = hn::PromoteTo(d, hn::LoadU(Bytes(), w + o * columns + k));
-          for (int r = 0; r < kRows; ++r) {
-            chunk[o][r].add_products(elements, hn::LoadU(d, inputs + r * columns + k));
-          }
-        }
+      hwy::Prefetch(w + block + kPrefetchBytes);
+      for (int64_t k = block; k < block + kBlock; k += 2 * lanes) {
+        const auto first = hn::PromoteTo(d, hn::LoadU(bytes, w + k));
+        const auto second = hn::PromoteTo(d, hn::LoadU(bytes, w + k + lanes));
+        chunk.for_each([&](IntegerSum<Shorts>& sum, int r) ATTEND_INLINE {
+          const auto* input = inputs + r * columns + k;
+          sum.add_products(first, hn::LoadU(d, input), second, hn::LoadU(d, input + lanes));
+        });
       }
     }
-    for (int o = 0; o < kOutputs; ++o) {
-      for (int r = 0; r < kRows; ++r) sums[o][r] = hn::Add(sums[o][r], chunk[o][r].to_float());
-    }
+    sums.add(chunk);
   }
-  for (int o = 0; o < kOutputs; ++o) {
-    for (int r = 0; r < kRows; ++r) {
-      const float sum = hn::GetLane(hn::SumOfLanes(Sums(), sums[o][r]));
-      store(product, r, n + o, sum * weight.scales[n + o] * x.scales[r]);
-    }
-  }
+  sums.for_each([&](hn::Vec<Sums>& each, int r) ATTEND_INLINE {
+    const float sum = hn::GetLane(hn::SumOfLanes(Sums(), each));
+    store(product, r, n, sum * weight.scales[n] * x.scales[r]);
+  });
 }
 
-/// Converts the scales or offsets of a row to float.
-template <typename T>
-HWY_INLINE void to_floats(const T* HWY_RESTRICT numbers, int64_t count,
-                          float* HWY_RESTRICT result) {
-  const Sums d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  for (int64_t i = 0; i < count; i += lanes) {
-    const auto loaded = hn::LoadU(hn::Rebind<T, Ints>(), numbers + i);
-    hn::StoreU(hn::ConvertTo(d, hn::PromoteTo(Ints(), loaded)), d, result + i);
-  }
-}
-
-template <int kRows, int kOutputs>
-HWY_INLINE void multiply_outputs(const RowProduct& product, const IntegerInput& x,
-                                 const Int4Rows& weight, int64_t n) {
-  constexpr int64_t kChunk = 64;  // groups
-  const Shorts d;
-  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
-  const Sums floats;
+/// The elements are multiplied by their scales as integers, so that the sums of several groups are
+/// converted to float at once.
+template <int kRows>
+HWY_INLINE void multiply_int4(const RowProduct& product, const IntegerInput& x,
+                              const Int4Rows& weight, int64_t n) {
+  constexpr int64_t kChunk = 64;       // groups
+  const hn::CappedTag<int16_t, 16> d;  // the numbers of a block
+  using Sum = IntegerSum<hn::CappedTag<int16_t, 16>>;
+  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(d));
+  // A step adds 8 products to an int32, and 16 * 15 * 255 * 32767 is less than 2^31.
+  constexpr int64_t kStepsPerSum = 2;
+  const hn::RebindToUnsigned<decltype(d)> unsigned_d;
+  const hn::Rebind<float, Sum::Integers> floats;
+  using Floats8 = hn::Vec<decltype(floats)>;
   const auto float_lanes = static_cast<int64_t>(hn::Lanes(floats));
   const auto columns = padded_columns(product.columns);
   const auto groups = padded_groups(product.columns);
-  const auto stride = int4_row_bytes(product.columns);
   const int16_t* HWY_RESTRICT inputs = x.elements.data();
   const float* HWY_RESTRICT group_sums = x.group_sums.data();
-  hn::Vec<Sums> sums[kOutputs][kRows];
-  hn::Vec<Sums> offset_sums[kOutputs][kRows];
-  for (int o = 0; o < kOutputs; ++o) {
-    for (int r = 0; r < kRows; ++r) sums[o][r] = offset_sums[o][r] = hn::Zero(floats);
-  }
-  const hn::RebindToUnsigned<Shorts> unsigned_d;
+  const uint8_t* HWY_RESTRICT row = weight.data + n * int4_row_bytes(product.columns);
+  Registers<Floats8, kRows> sums(hn::Zero(floats));
+  Registers<Floats8, kRows> offset_sums(hn::Zero(floats));
   const auto mask = hn::Set(unsigned_d, 15);
   for (int64_t begin = 0; begin < groups; begin += kChunk) {
     const auto count = std::min(kChunk, groups - begin);
-    const auto blocks = std::min(kChunk / 2, columns / kBlock - begin / 2);
-    HWY_ALIGN float scales[kOutputs][kChunk];
-    for (int o = 0; o < kOutputs; ++o) {
-      const auto* row_scales = weight.data + (n + o) * stride + columns / 2 + begin;
-      to_floats(row_scales, count, scales[o]);
-      for (int64_t i = 0; i < count; i += float_lanes) {
-        const auto* offsets = reinterpret_cast<const int8_t*>(row_scales + groups) + i;
-        const auto loaded = hn::LoadU(hn::Rebind<int8_t, Ints>(), offsets);
-        const auto converted = hn::ConvertTo(floats, hn::PromoteTo(Ints(), loaded));
-        for (int r = 0; r < kRows; ++r) {
-          const auto of_x = hn::LoadU(floats, group_sums + r * groups + begin + i);
-          offset_sums[o][r] = hn::MulAdd(converted, of_x, offset_sums[o][r]);
-        }
-      }
+    const auto steps = std::min(kChunk * kGroup, columns - begin * kGroup) / 4 / lanes;
+    HWY_ALIGN int16_t scales[kChunk];
+    const auto* row_scales = row + columns / 2 + begin;
+    std::copy_n(row_scales, count, scales);
+    for (int64_t i = 0; i < count; i += float_lanes) {
+      const auto* offsets = reinterpret_cast<const int8_t*>(row_scales + groups) + i;
+      const auto loaded = hn::LoadU(hn::Rebind<int8_t, decltype(floats)>(), offsets);
+      const auto converted = hn::ConvertTo(floats, hn::PromoteTo(Sum::Integers(), loaded));
+      offset_sums.for_each([&](Floats8& sum, int r) ATTEND_INLINE {
+        const auto of_x = hn::LoadU(floats, group_sums + r * groups + begin + i);
+        sum = hn::MulAdd(converted, of_x, sum);
+      });
     }
-    for (int64_t block = 0; block < blocks; ++block) {
-      const auto first = begin * kGroup + block * kBlock;  // column
-      for (int o = 0; o < kOutputs; ++o) {
-        const auto* numbers =
-            reinterpret_cast<const uint16_t*>(weight.data + (n + o) * stride + first / 2);
-        const auto scale0 = hn::Set(floats, scales[o][2 * block]);
-        const auto scale1 = hn::Set(floats, scales[o][2 * block + 1]);
+    for (int64_t first = 0; first < steps; first += kStepsPerSum) {
+      Registers<Sum, kRows> integers{Sum()};
+      for (auto step = first; step < std::min(first + kStepsPerSum, steps); ++step) {
+        const auto block = step * lanes / 16;
+        const auto i = step * lanes % 16;  // number in the block
+        const auto column = begin * kGroup + block * kBlock;
+        const auto* numbers = reinterpret_cast<const uint16_t*>(row + column / 2) + i;
         hwy::Prefetch(numbers + kPrefetchBytes / 2);
-        for (int64_t i = 0; i < 16; i += lanes) {
-          const auto loaded = hn::LoadU(unsigned_d, numbers + i);
-          const auto elements0 = hn::BitCast(d, hn::And(loaded, mask));
-          const auto elements1 = hn::BitCast(d, hn::And(hn::ShiftRight<4>(loaded), mask));
-          const auto elements2 = hn::BitCast(d, hn::And(hn::ShiftRight<8>(loaded), mask));
-          const auto elements3 = hn::BitCast(d, hn::ShiftRight<12>(loaded));
-          for (int r = 0; r < kRows; ++r) {
-            const auto* input = inputs + r * columns + first + i;
-            IntegerSum group0;
-            IntegerSum group1;
-            group0.add_products(elements0, hn::LoadU(d, input));
-            group0.add_products(elements1, hn::LoadU(d, input + 16));
-            group1.add_products(elements2, hn::LoadU(d, input + 32));
-            group1.add_products(elements3, hn::LoadU(d, input + 48));
-            sums[o][r] = hn::MulAdd(group0.to_float(), scale0, sums[o][r]);
-            sums[o][r] = hn::MulAdd(group1.to_float(), scale1, sums[o][r]);
-          }
-        }
+        const auto loaded = hn::LoadU(unsigned_d, numbers);
+        const auto scale0 = hn::Set(d, scales[2 * block]);
+        const auto scale1 = hn::Set(d, scales[2 * block + 1]);
+        const auto elements0 = hn::Mul(hn::BitCast(d, hn::And(loaded, mask)), scale0);
+        const auto elements1 =
+            hn::Mul(hn::BitCast(d, hn::And(hn::ShiftRight<4>(loaded), mask)), scale0);
+        const auto elements2 =
+            hn::Mul(hn::BitCast(d, hn::And(hn::ShiftRight<8>(loaded), mask)), scale1);
+        const auto elements3 = hn::Mul(hn::BitCast(d, hn::ShiftRight<12>(loaded)), scale1);
+        integers.for_each([&](Sum& sum, int r) ATTEND_INLINE {
+          const auto* input = inputs + r * columns + column + i;
+          sum.add_products(elements0, hn::LoadU(d, input), elements1, hn::LoadU(d, input + 16));
+          sum.add_products(elements2, hn::LoadU(d, input + 32), elements3,
+                           hn::LoadU(d, input + 48));
+        });
       }
+      sums.add(integers);
     }
   }
-  for (int o = 0; o < kOutputs; ++o) {
-    const float* units = weight.units + 2 * (n + o);
-    for (int r = 0; r < kRows; ++r) {
-      const auto sum = hn::GetLane(hn::SumOfLanes(floats, sums[o][r]));
-      const auto offset_sum = hn::GetLane(hn::SumOfLanes(floats, offset_sums[o][r]));
-      store(product, r, n + o, (sum * units[0] + offset_sum * units[1]) * x.scales[r]);
-    }
-  }
+  const float* units = weight.units + 2 * n;
+  sums.combine(hn::Set(floats, units[0]), offset_sums, hn::Set(floats, units[1]));
+  sums.for_each([&](Floats8& sum, int r) ATTEND_INLINE {
+    store(product, r, n, hn::GetLane(hn::SumOfLanes(floats, sum)) * x.scales[r]);
+  });
 }
 
-/// Multiplies `kWanted` rows of the weight at once, and the rest one by one.
-template <int kRows, int kWanted, typename Input, typename Weight>
-HWY_INLINE void multiply_range(const RowProduct& product, const Input& x, const Weight& weight,
+/// Multiplies several rows of the weight at once, if their sums fit into registers.
+template <int kRows>
+HWY_INLINE void multiply_range(const RowProduct& product, const float* x, const FloatRows& weight,
                                RowRange range) {
-  constexpr int kOutputs = std::max(kWanted, 1);
+  constexpr int kOutputs = std::clamp((HWY_MAX_BYTES == 64 ? 16 : 8) / kRows, 1, 4);
   int64_t n = range.begin;
   for (; n + kOutputs <= range.end; n += kOutputs) {
     multiply_outputs<kRows, kOutputs>(product, x, weight, n);
@@ -216,28 +254,38 @@ HWY_INLINE void multiply_range(const RowProduct& product, const Input& x, const 
   for (; n < range.end; ++n) multiply_outputs<kRows, 1>(product, x, weight, n);
 }
 
-/// `kAtOnce`: number of rows of the weight that are multiplied at once for one row of x. For more
-/// rows of x it is smaller, so that the sums fit into registers.
-template <int kAtOnce, typename Input, typename Weight>
+template <int kRows>
+HWY_INLINE void multiply_range(const RowProduct& product, const IntegerInput& x,
+                               const Int8Rows& weight, RowRange range) {
+  for (auto n = range.begin; n < range.end; ++n) multiply_int8<kRows>(product, x, weight, n);
+}
+
+template <int kRows>
+HWY_INLINE void multiply_range(const RowProduct& product, const IntegerInput& x,
+                               const Int4Rows& weight, RowRange range) {
+  for (auto n = range.begin; n < range.end; ++n) multiply_int4<kRows>(product, x, weight, n);
+}
+
+template <typename Input, typename Weight>
 HWY_INLINE void multiply_rows(const RowProduct& product, const Input& x, const Weight& weight,
                               RowRange range) {
   switch (product.rows) {
     case 1:
-      return multiply_range<1, kAtOnce / 1>(product, x, weight, range);
+      return multiply_range<1>(product, x, weight, range);
     case 2:
-      return multiply_range<2, kAtOnce / 2>(product, x, weight, range);
+      return multiply_range<2>(product, x, weight, range);
     case 3:
-      return multiply_range<3, kAtOnce / 3>(product, x, weight, range);
+      return multiply_range<3>(product, x, weight, range);
     case 4:
-      return multiply_range<4, kAtOnce / 4>(product, x, weight, range);
+      return multiply_range<4>(product, x, weight, range);
     case 5:
-      return multiply_range<5, kAtOnce / 5>(product, x, weight, range);
+      return multiply_range<5>(product, x, weight, range);
     case 6:
-      return multiply_range<6, kAtOnce / 6>(product, x, weight, range);
+      return multiply_range<6>(product, x, weight, range);
     case 7:
-      return multiply_range<7, kAtOnce / 7>(product, x, weight, range);
+      return multiply_range<7>(product, x, weight, range);
     case 8:
-      return multiply_range<8, kAtOnce / 8>(product, x, weight, range);
+      return multiply_range<8>(product, x, weight, range);
     default:
       return;
   }
@@ -245,17 +293,23 @@ HWY_INLINE void multiply_rows(const RowProduct& product, const Input& x, const W
 
 void MultiplyFloats(const RowProduct& product, const float* x, const FloatRows& weight,
                     RowRange range) {
-  multiply_rows<4>(product, x, weight, range);
+  multiply_rows(product, x, weight, range);
 }
 
 void MultiplyInt8(const RowProduct& product, const IntegerInput& x, const Int8Rows& weight,
                   RowRange range) {
-  multiply_rows<1>(product, x, weight, range);
+#if ATTEND_USES_VNNI
+  if (!has_avx512_vnni()) return N_AVX2::MultiplyInt8(product, x, weight, range);
+#endif
+  multiply_rows(product, x, weight, range);
 }
 
 void MultiplyInt4(const RowProduct& product, const IntegerInput& x, const Int4Rows& weight,
                   RowRange range) {
-  multiply_rows<2>(product, x, weight, range);
+#if ATTEND_USES_VNNI
+  if (!has_avx512_vnni()) return N_AVX2::MultiplyInt4(product, x, weight, range);
+#endif
+  multiply_rows(product, x, weight, range);
 }
 
 /// Rounds a row of x. Returns the scale.
