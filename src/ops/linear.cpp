@@ -284,6 +284,10 @@ TorchLinearGuard::~TorchLinearGuard() {
   --torch_linear_guards;
 }
 
+bool has_torch_linear_guard() {
+  return torch_linear_guards > 0;
+}
+
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                          const torch::Tensor& bias) {
   if (torch::GradMode::is_enabled() && weight.requires_grad()) {
@@ -291,7 +295,7 @@ std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Te
     const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
     if (auto* copy = prepared(owner)) copy->is_valid = false;
   }
-  if (torch_linear_guards > 0 || !can_use_inference_kernels({&x, &weight, &bias}) ||
+  if (has_torch_linear_guard() || !can_use_inference_kernels({&x, &weight, &bias}) ||
       !supports(x, weight, bias)) {
     return std::nullopt;
   }

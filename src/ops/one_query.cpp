@@ -1,6 +1,7 @@
 #include "ops/one_query.h"
 
 #include "ops/fast_kernels.h"
+#include "ops/fast_linear.h"
 #include "ops/step_kernels.h"
 
 #include <ATen/record_function.h>
@@ -26,7 +27,10 @@ torch::Tensor attend_one_query(const torch::Tensor& query, const torch::Tensor& 
   const bool supported = has_vectors(query) && has_vectors(key) && has_vectors(value) &&
                          query.size(2) == 1 && key.size(0) == query.size(0) &&
                          query.size(1) % key.size(1) == 0 && value.sizes() == key.sizes();
-  if (!supported || !can_use_inference_kernels({&query, &key, &value})) return {};
+  if (!supported || has_torch_linear_guard() ||
+      !can_use_inference_kernels({&query, &key, &value})) {
+    return {};
+  }
   RECORD_FUNCTION("attend::one_query_attention",
                   c10::ArrayRef<const c10::IValue>({query, key, value}));
   const auto num_heads = query.size(1);

@@ -48,8 +48,8 @@ inline torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linea
   return apply_linear(x, layer->weight, layer->bias);
 }
 
-/// While a guard exists, `apply_linear` calls `torch::linear` on the thread that created the guard.
-/// The exporters create one, because the exported programs do.
+/// While a guard exists, products, norms and attention of one query use the operators of LibTorch
+/// on the thread that created it. The exporters create one, because the exported programs use them.
 ///
 ///     const TorchLinearGuard guard;
 class ATTEND_API TorchLinearGuard {
