@@ -8,6 +8,7 @@
 #include "ops/double_backward.h"
 #include "ops/one_query.h"
 #include "ops/prepared_mask.h"
+#include "ops/short_attention.h"
 
 #include <ATen/ops/scaled_dot_product_attention.h>
 
@@ -66,6 +67,11 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
   if (query.size(-2) == 1 && !mask.mask.defined() && options.dropout == 0.0) {
     const auto output = attend_one_query(query, key, value, options.scale);
     if (output.defined()) return {output, {}};
+  }
+  if (!mask.mask.defined()) {
+    const auto output = short_attention(cast_for_kernel(query), cast_for_kernel(key),
+                                        cast_for_kernel(value), mask.is_causal, options);
+    if (output) return {*output, {}};
   }
   // std::nullopt = no mask. LibTorch would treat an undefined tensor as a mask.
   const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;

@@ -69,7 +69,7 @@ struct CountedOperator {
   int64_t (*flops)(Inputs);
 };
 
-constexpr std::array<CountedOperator, 13> kCounted{{
+constexpr std::array<CountedOperator, 14> kCounted{{
     {"aten::mm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::bmm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::mv", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
@@ -83,6 +83,7 @@ constexpr std::array<CountedOperator, 13> kCounted{{
     {"attend::int4_product", linear_flops},
     {"attend::one_query_attention", call_flops},
     {"aten::scaled_dot_product_attention", call_flops},
+    {"attend::short_attention", call_flops},
 }};
 
 const CountedOperator* find_counted(const at::RecordFunction& function) {

@@ -3,42 +3,23 @@
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
 #include "support/close.h"
+#include "support/kernels.h"
 #include "support/seed.h"
 
 #include <ATen/Context.h>
 #include <ATen/ops/_make_dual.h>
 #include <ATen/ops/_unpack_dual.h>
-#include <ATen/record_function.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/forward_grad.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/nn/modules/linear.h>
 
-#include <cstdlib>
 #include <set>
 #include <string>
 #include <tuple>
 
 namespace attend {
 namespace {
-
-thread_local std::set<std::string>* operators = nullptr;
-
-/// Returns the names of the operators that `run` calls on this thread.
-template <typename Run>
-std::set<std::string> operators_of(const Run& run) {
-  std::set<std::string> found;
-  operators = &found;
-  const auto note = [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
-    operators->insert(function.name());
-    return nullptr;
-  };
-  const auto handle = at::addThreadLocalCallback(
-      at::RecordFunctionCallback(note).scopes({at::RecordScope::FUNCTION}));
-  run();
-  at::removeCallback(handle);
-  return found;
-}
 
 bool calls(const std::set<std::string>& names, const char* name) {
   return names.count(name) == 1;
@@ -52,11 +33,6 @@ torch::Tensor plain(const torch::Tensor& x, const torch::Tensor& weight,
 /// Norm of the difference, divided by the norm of `expected`.
 double relative_error(const torch::Tensor& actual, const torch::Tensor& expected) {
   return ((actual - expected).norm() / expected.norm()).item<double>();
-}
-
-bool kernels_are_off() {
-  const char* fast = std::getenv("ATTEND_FAST");
-  return fast != nullptr && std::string(fast) == "0";
 }
 
 struct LinearTest : FixedSeed, testing::Test {

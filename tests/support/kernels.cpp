@@ -3,6 +3,7 @@
 #include <ATen/record_function.h>
 #include <torch/types.h>
 
+#include <cstdlib>
 #include <memory>
 #include <string_view>
 
@@ -10,6 +11,7 @@ namespace attend {
 namespace {
 
 thread_local std::vector<FusedCall>* calls = nullptr;
+thread_local std::set<std::string>* operators = nullptr;
 
 std::unique_ptr<at::ObserverContext> note(const at::RecordFunction& function) {
   if (std::string_view(function.name()) != "aten::_scaled_dot_product_flash_attention_for_cpu") {
@@ -32,6 +34,27 @@ std::vector<FusedCall> fused_calls(const std::function<void()>& run) {
   at::removeCallback(handle);
   calls = nullptr;
   return found;
+}
+
+std::set<std::string> operators_of(const std::function<void()>& run) {
+  std::set<std::string> found;
+  operators = &found;
+  const auto note_name =
+      [](const at::RecordFunction& function) -> std::unique_ptr<at::ObserverContext> {
+    operators->insert(function.name());
+    return nullptr;
+  };
+  const auto handle = at::addThreadLocalCallback(
+      at::RecordFunctionCallback(note_name).scopes({at::RecordScope::FUNCTION}));
+  run();
+  at::removeCallback(handle);
+  operators = nullptr;
+  return found;
+}
+
+bool kernels_are_off() {
+  const char* fast = std::getenv("ATTEND_FAST");
+  return fast != nullptr && std::string_view(fast) == "0";
 }
 
 }  // namespace attend

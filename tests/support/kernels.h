@@ -1,6 +1,8 @@
 #pragma once
 
 #include <functional>
+#include <set>
+#include <string>
 #include <vector>
 
 namespace attend {
@@ -15,5 +17,13 @@ struct FusedCall {
 ///
 ///     fused_calls([&] { dot_product_attention(q, k, v); }).size();  // 1
 std::vector<FusedCall> fused_calls(const std::function<void()>& run);
+
+/// Returns the names of the operators that `run` calls on this thread.
+///
+///     operators_of([&] { torch::relu(x); }).count("aten::relu");  // 1
+std::set<std::string> operators_of(const std::function<void()>& run);
+
+/// Returns true if the environment variable ATTEND_FAST switches off this library's kernels.
+bool kernels_are_off();
 
 }  // namespace attend
