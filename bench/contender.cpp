@@ -24,15 +24,15 @@
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
+#include "bench/machine_limits.h"
+#include "bench/rows.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <torch/cuda.h>
 #include <torch/script.h>
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -45,7 +45,7 @@ namespace attend {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using Row = nlohmann::json;
+using Row = app::BenchRow;
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -150,30 +150,6 @@ struct RecordLosses : train::Observer {
   std::vector<double> losses;
 };
 
-train::Recipe recipe_of(const Row& row, const std::filesystem::path& folder) {
-  auto recipe = train::find_task("text").defaults;
-  recipe.text = {(folder / "text.txt").string()};
-  recipe.model = LanguageModelConfig{
-      .max_seq_len = row.at("tokens"),
-      .stack = {.num_layers = row.at("layers"),
-                .num_heads = row.at("heads"),
-                .embed_dim = row.at("width"),
-                .bias = false,
-                .gradient_checkpointing = row.value("gradient_checkpointing", false)}};
-  recipe.training = {
-      .max_steps = int64_t{1} << 40,
-      .batch_size = row.at("batch"),
-      .lr = row.at("lr"),
-      .schedule = train::ScheduleKind::constant,
-      .warmup_steps = 0,
-      .precision = from_string<train::Precision>(row.at("precision").get<std::string>()).value(),
-      .eval_every = int64_t{1} << 40,
-      .log_every = 1,
-      .threads = torch::get_num_threads(),
-      .device = row.at("device")};
-  return recipe;
-}
-
 /// Returns the batches of the first 3 steps: each is drawn in as many parts as there are processes.
 std::vector<train::Batch> whole_batches(const std::vector<train::Batch>& parts, int64_t processes) {
   std::vector<train::Batch> batches;
@@ -195,7 +171,8 @@ std::vector<train::Batch> whole_batches(const std::vector<train::Batch>& parts, 
 /// `MeasuredProcesses`.
 void train_model(const Row& row, const std::filesystem::path& folder,
                  const std::shared_ptr<train::Processes>& connected) {
-  auto recipe = recipe_of(row, folder);
+  auto recipe = app::training_recipe(row, folder / "text.txt");
+  recipe.training.log_every = 1;
   const auto setup = train::make_training_setup(recipe);
   auto model = setup.model;
   const auto parameters = trainable_parameters(train::module_of(model));
@@ -220,15 +197,8 @@ void train_model(const Row& row, const std::filesystem::path& folder,
     return;
   }
 
-  int64_t flops = 0;
-  {
-    const FlopCounter counter;
-    train::logits_of(model, train::map_batch(batches.front(), [&](const torch::Tensor& tensor) {
-                       return tensor.to(setup.device);
-                     }));
-    // The backward pass computes two matrix products for each matrix product of the forward pass.
-    flops = 3 * counter.flops();
-  }
+  const auto on_device = [&](const torch::Tensor& tensor) { return tensor.to(setup.device); };
+  const auto flops = app::flops_of_step(model, train::map_batch(batches.front(), on_device));
   std::map<std::string, torch::Tensor> tensors;
   for (std::size_t i = 0; i < batches.size(); ++i) {
     tensors[fmt::format("tokens.{}", i)] = batches[i].tokens;
@@ -346,41 +316,25 @@ std::vector<std::vector<int64_t>> tokens_of(const std::vector<GeneratedSequence>
   return tokens;
 }
 
-LanguageModelConfig decoded_config(const Row& row) {
-  return {.vocab_size = row.at("vocab"),
-          .max_seq_len = row.at("max_seq_len"),
-          .stack = {.num_layers = row.at("layers"),
-                    .num_heads = row.at("heads"),
-                    .embed_dim = row.at("width"),
-                    .activation = Activation::gelu_tanh}};
-}
-
-/// Options of greedy decoding.
-GenerationOptions greedy(const Row& row) {
-  return {.max_new_tokens = row.at("new_tokens"), .sampling = {.temperature = 0.0}};
-}
-
 /// The unit of work is greedy decoding, which appends tokens to the prompts. The peers must get the
 /// same tokens or nearly the same logits after the first prompt. If the row has a format of the
 /// weights, only the logits are compared.
 void decode(const Row& row, const std::filesystem::path& folder) {
-  LanguageModel model(decoded_config(row));
+  LanguageModel model(app::decoded_config(row));
   load_state_dict(model, load_safetensors(folder / "model.safetensors").tensors);
   model->eval();
-  int64_t bytes = 0;
-  for (const auto& parameter : model->parameters())
-    bytes += static_cast<int64_t>(parameter.nbytes());
-  const auto format = row.value("weights", "packed");
-  prepare_for_inference(model, from_string<WeightFormat>(format).value());
+  prepare_for_inference(model, app::weight_format(row));
   const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
   const torch::NoGradGuard no_grad;
-  const auto options = greedy(row);
+  const auto options = app::greedy(row);
   const bool compares_tokens = !row.contains("weights");
   // Some formats have a kernel for a single row, which the comparison must reach.
   const auto logits =
       first_logits(model, prompts.front(), compares_tokens ? std::ssize(prompts.front()) : 1);
   const auto first = [&] {
-    Row values{{"outputs", logits}, {"weight_bytes", bytes}};
+    Row values{{"outputs", logits}};
+    if (prompts.size() == 1 && options.max_new_tokens > 1)
+      values["moved_bytes"] = app::decoded_bytes(model, row);
     auto tokens = tokens_of(generate_batch(model, prompts, options));
     if (compares_tokens) values["tokens"] = std::move(tokens);
     return values;
@@ -394,14 +348,14 @@ void decode(const Row& row, const std::filesystem::path& folder) {
 /// first 1,000 logits.
 void run_exported(const Row& row, const std::filesystem::path& folder) {
   torch::manual_seed(1);
-  LanguageModel model(decoded_config(row));
+  LanguageModel model(app::decoded_config(row));
   model->eval();
   const torch::NoGradGuard no_grad;
   const std::vector<std::vector<int64_t>> prompts = row.at("prompts");
   std::vector<torch::Tensor> rows;
   for (const auto& prompt : prompts) rows.push_back(torch::tensor(prompt));
   const auto tokens = torch::stack(rows);
-  const bool generates = row.contains("new_tokens");
+  const bool generates = row.at("new_tokens") > 0;
 
   std::function<torch::Tensor()> unit;
   if (row.value("exported", true)) {
@@ -417,7 +371,7 @@ void run_exported(const Row& row, const std::filesystem::path& folder) {
     unit = [=]() mutable {
       if (!generates) return model(tokens);
       std::vector<torch::Tensor> generated;
-      for (const auto& each : tokens_of(generate_batch(model, prompts, greedy(row))))
+      for (const auto& each : tokens_of(generate_batch(model, prompts, app::greedy(row))))
         generated.push_back(torch::tensor(each));
       return torch::stack(generated);
     };
@@ -433,57 +387,11 @@ void run_exported(const Row& row, const std::filesystem::path& folder) {
   serve(first, unit);
 }
 
-/// Returns the seconds of the fastest of 20 runs of `work`, which computes on `device`.
-double fastest_seconds(torch::Device device, const std::function<void()>& work) {
-  const auto run = [&] {
-    work();
-    if (device.is_cuda()) torch::cuda::synchronize();  // operators on a GPU return before they end
-  };
-  run();
-  double fastest = INFINITY;
-  for (int i = 0; i < 20; ++i) {
-    const auto start = Clock::now();
-    run();
-    fastest = std::min(fastest, seconds_since(start));
-  }
-  return fastest;
-}
-
-/// Prints the speed of matrix products, in floating point operations per second, and the speed of
-/// reading memory, in bytes per second. The speed of products is that of the fastest way to compute
-/// them: for the faster of two sizes and, on a CPU, with MKL or oneDNN, with plain or packed
-/// weights.
 void print_limits(torch::Device device) {
-  const torch::NoGradGuard no_grad;
-  const auto product_speed = [&](torch::Dtype dtype) {
-    double fastest = 0;
-    const auto sizes =
-        device.is_cuda() ? std::array<int64_t, 2>{4096, 8192} : std::array<int64_t, 2>{1024, 2048};
-    for (const auto n : sizes) {
-      const auto random = [&] { return torch::randn({n, n}, device).to(dtype); };
-      const auto a = random();
-      const auto b = random();
-      std::vector<std::function<void()>> products{[&] { torch::mm(a, b); }};
-      if (device.is_cpu()) {
-        const auto packed = random();
-        prepare_weight(packed, WeightFormat::packed);
-        products.emplace_back([&] { apply_linear(a, b); });
-        products.emplace_back([&a, packed] { apply_linear(a, packed); });
-      }
-      for (const auto& product : products) {
-        const auto operations = 2.0 * static_cast<double>(n * n * n);
-        fastest = std::max(fastest, operations / fastest_seconds(device, product));
-      }
-    }
-    return fastest;
-  };
-  // 256 MiB or, on a GPU, whose cache is larger, 4 GiB
-  const auto memory = torch::ones({int64_t{1} << (device.is_cuda() ? 30 : 26)}, device);
-  const auto read =
-      static_cast<double>(memory.nbytes()) / fastest_seconds(device, [&] { memory.sum(); });
-  std::cout << Row{{"fp32_flops", product_speed(torch::kFloat)},
-                   {"bf16_flops", product_speed(torch::kBFloat16)},
-                   {"read_bytes", read}}
+  const auto limits = app::measure_limits(device);
+  std::cout << Row{{"fp32_flops", limits.fp32_flops},
+                   {"bf16_flops", limits.bf16_flops},
+                   {"read_bytes", limits.read_bytes}}
             << std::endl;
 }
 
@@ -493,7 +401,8 @@ void print_link(train::Processes& processes) {
   auto number = torch::ones(1);
   auto large = torch::zeros(int64_t{1} << 24);  // 64 MiB
   const auto seconds_of = [&](torch::Tensor& tensor) {
-    return fastest_seconds(torch::kCPU, [&] { processes.all_reduce(tensor); });
+    // Without a limit, so that all processes do the same number of runs.
+    return app::fastest_seconds(torch::kCPU, INFINITY, [&] { processes.all_reduce(tensor); });
   };
   const auto size = static_cast<double>(processes.world_size());
   const auto sent = 2 * (size - 1) / size * static_cast<double>(large.nbytes());

@@ -52,6 +52,13 @@ class Bench(unittest.TestCase):
             names = [row[0] for row in rows]
             self.assertEqual(len(names), len(set(names)))
 
+    def test_rows_of_attend_bench_are_rows_of_the_script(self):
+        rows = {name: row for name, row, *_ in bench.ROWS}
+        for name, quick in bench.QUICK.items():
+            prompts = rows[name].get("prompts", [])
+            self.assertEqual({key: value for key, value in rows[name].items() if key != "prompts"}, quick)
+            self.assertEqual([len(prompt) for prompt in prompts], [quick["prompt"]] if "prompt" in quick else [])
+
     def test_peers_are_programs_or_changes_of_the_row(self):
         for name, _, peers, _, _ in bench.ROWS + bench.CUDA_ROWS:
             for peer, what in peers.items():
