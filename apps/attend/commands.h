@@ -19,6 +19,7 @@ void add_compare_command(CLI::App& app);
 void add_explain_command(CLI::App& app);
 void add_report_command(CLI::App& app);
 void add_serve_command(CLI::App& app);
+void add_bench_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 
 }  // namespace attend::app

@@ -22,12 +22,12 @@ namespace {
 
 /// Without --depth, the table shows as many levels as fit in this number of rows, but at least one
 /// level.
-constexpr int64_t kMaxRows = 60;
+constexpr int64_t kMaxLines = 60;
 
 struct InspectArguments {
   std::string path;
   bool json = false;
-  int64_t depth = 0;  ///< levels to print; 0 = as many as fit in kMaxRows
+  int64_t depth = 0;  ///< levels to print; 0 = as many as fit in kMaxLines
 };
 
 /// Maximum number of characters of a metadata value that is printed. The JSON is complete.
@@ -171,7 +171,7 @@ void run_inspect(const InspectArguments& arguments) {
   fmt::print("{}", report.header);
   if (!report.has_tensors) return;
   const auto tree = tensor_tree(report.tensors);
-  const auto depth = arguments.depth > 0 ? arguments.depth : depth_for(tree, kMaxRows);
+  const auto depth = arguments.depth > 0 ? arguments.depth : depth_for(tree, kMaxLines);
   fmt::print("\n{}\n{}{}", tensor_table(tree, depth), totals_text(tree.totals), report.footer);
 }
 
@@ -191,7 +191,7 @@ void add_inspect_command(CLI::App& app) {
       ->group("Output");
   add_number(*command, "--depth", arguments->depth, kPositive,
              "number of levels of nested modules in the table", "LEVELS")
-      ->default_str(fmt::format("as many as fit in {} lines", kMaxRows))
+      ->default_str(fmt::format("as many as fit in {} lines", kMaxLines))
       ->group("Output");
   command->footer(
       "Examples:\n"

@@ -104,6 +104,7 @@ int main(int argc, char** argv) {
   attend::app::add_explain_command(app);
   attend::app::add_report_command(app);
   attend::app::add_serve_command(app);
+  attend::app::add_bench_command(app);
   attend::app::add_completion_command(app);
 
   try {

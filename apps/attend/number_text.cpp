@@ -30,4 +30,9 @@ std::string bytes_text(double bytes) {
   return scaled(bytes, 1024, std::array{" B", " KiB", " MiB", " GiB", " TiB", " PiB"});
 }
 
+std::string seconds_text(double seconds) {
+  return seconds < 0.9995 ? fmt::format("{:.3g} ms", 1000 * seconds)
+                          : fmt::format("{:.3g} s", seconds);
+}
+
 }  // namespace attend::app

@@ -83,17 +83,6 @@ std::string os_name() {
   return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
 }
 
-/// Returns the provenance of a run that this process creates now. The command line is that of the
-/// process, so it is also known if a program other than `attend` creates the run.
-Provenance current_provenance() {
-  return {.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))),
-          .version = ATTEND_VERSION,
-          .command = command_line(),
-          .os = os_name(),
-          .cpu = cpu_model(),
-          .num_cpus = std::thread::hardware_concurrency()};
-}
-
 Provenance provenance_from(const Json& json) {
   return {.created = json.at("created"),
           .version = json.at("version"),
@@ -216,6 +205,15 @@ Json to_object(const Provenance& provenance) {
   return {{"created", provenance.created}, {"version", provenance.version},
           {"command", provenance.command}, {"os", provenance.os},
           {"cpu", provenance.cpu},         {"num_cpus", provenance.num_cpus}};
+}
+
+Provenance current_provenance() {
+  return {.created = fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(std::time(nullptr))),
+          .version = ATTEND_VERSION,
+          .command = command_line(),
+          .os = os_name(),
+          .cpu = cpu_model(),
+          .num_cpus = std::thread::hardware_concurrency()};
 }
 
 RunRecord new_record(const RunContent& content) {
