@@ -113,6 +113,8 @@ std::vector<std::size_t> part_of(const std::vector<std::size_t>& order, int64_t 
 struct ManyProcesses : testing::TestWithParam<std::pair<int64_t, int64_t>> {};
 INSTANTIATE_TEST_SUITE_P(, ManyProcesses,
                          testing::Values(std::pair(7, 10), std::pair(64, 64), std::pair(128, 300)));
+// Takes minutes, since each process draws the batches of all: --gtest_also_run_disabled_tests.
+INSTANTIATE_TEST_SUITE_P(DISABLED_Slow, ManyProcesses, testing::Values(std::pair(4096, 5000)));
 
 TEST_P(ManyProcesses, ReadEachSampleOnceAnEpoch) {
   const auto [size, batch_size] = GetParam();
