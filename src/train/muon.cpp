@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 namespace attend::train {
 namespace {
@@ -17,33 +18,42 @@ constexpr double kQuintic = 2.0315;
 constexpr int kIterations = 5;
 constexpr double kMinNorm = 1e-7;  // avoids division by zero
 constexpr double kAdamWRms = 0.2;  // typical root mean square of AdamW's updates, divided by lr
+/// Matrices of one shape with at most this number of elements are orthogonalized together, because
+/// calls take longer than their products. LibTorch computes larger products faster one by one.
+constexpr int64_t kSmall = 64 * 1024;
 
 /// Returns the dtype in which the matrix products of `newton_schulz` for `x` are computed.
 torch::Dtype product_dtype(const torch::Tensor& x) {
   // On a CPU without AVX-512, LibTorch computes products of bfloat16 in a plain loop on one thread,
   // which is up to 90 times slower than float32. Only for tiny matrices, the casts take longer.
   constexpr int64_t kTiny = 16 * 16 * 16;
-  const bool is_tiny = x.size(0) * x.size(0) * x.size(1) <= kTiny;
+  const bool is_tiny = x.size(-2) * x.size(-2) * x.size(-1) <= kTiny;
   return x.is_cpu() && !is_tiny && !has_avx512() ? torch::kFloat : torch::kBFloat16;
 }
 
 }  // namespace
 
-torch::Tensor newton_schulz(const torch::Tensor& matrix) {
-  const bool is_tall = matrix.size(0) > matrix.size(1);
-  auto x = matrix.to(torch::kBFloat16);
-  if (is_tall) x = x.t();  // x x^T then has fewer elements than x^T x
-  x = x / x.norm().clamp_min(kMinNorm);
+torch::Tensor newton_schulz(const torch::Tensor& matrices) {
+  const bool is_tall = matrices.size(-2) > matrices.size(-1);
+  auto x = matrices.to(torch::kBFloat16);
+  if (is_tall) x = x.mT();  // x x^T then has fewer elements than x^T x
+  x = x / x.norm(2, {-2, -1}, /*keepdim=*/true).clamp_min(kMinNorm);
   const auto dtype = product_dtype(x);
   // Also products in float32 are rounded to bfloat16.
   const auto rounded = [&](const torch::Tensor& y) { return y.to(torch::kBFloat16).to(dtype); };
   x = x.to(dtype);
+  // factor * y + product_factor * a b
+  const auto add_product = [](const torch::Tensor& y, double factor, const torch::Tensor& a,
+                              const torch::Tensor& b, double product_factor) {
+    return y.dim() == 2 ? torch::addmm(y, a, b, factor, product_factor)
+                        : torch::baddbmm(y, a, b, factor, product_factor);
+  };
   for (int i = 0; i < kIterations; ++i) {
-    const auto gram = rounded(x.mm(x.t()));
-    const auto polynomial = rounded(torch::addmm(gram, gram, gram, kCubic, kQuintic));
-    x = rounded(torch::addmm(x, polynomial, x, kLinear));
+    const auto gram = rounded(x.matmul(x.mT()));
+    const auto polynomial = rounded(add_product(gram, kCubic, gram, gram, kQuintic));
+    x = rounded(add_product(x, kLinear, polynomial, x, 1.0));
   }
-  return (is_tall ? x.t() : x).to(torch::kBFloat16);
+  return (is_tall ? x.mT() : x).to(torch::kBFloat16);
 }
 
 Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig& config)
@@ -61,21 +71,35 @@ Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig
 }
 
 void Muon::update(double lr) {
+  std::map<std::vector<int64_t>, std::vector<Slot*>> small;  // by shape
   for (auto& matrix : slots_) {
-    if (matrix.is_updated()) update(matrix, lr);
+    if (!matrix.is_updated()) continue;
+    if (matrix.parameter.numel() > kSmall) {
+      update({&matrix}, lr);
+    } else {
+      small[matrix.parameter.sizes().vec()].push_back(&matrix);
+    }
   }
+  for (const auto& [shape, matrices] : small) update(matrices, lr);
 }
 
-void Muon::update(Slot& matrix, double lr) const {
-  auto& parameter = matrix.parameter;
-  auto& momentum = matrix.ensure_state().at("momentum_buffer");
-  const auto& gradient = parameter.grad();
-  momentum.lerp_(gradient, 1.0 - momentum_);
-  const auto update = newton_schulz(gradient.lerp(momentum, momentum_));  // Nesterov momentum
-  const auto max_side = static_cast<double>(std::max(parameter.size(0), parameter.size(1)));
+void Muon::update(const std::vector<Slot*>& matrices, double lr) const {
+  std::vector<torch::Tensor> directions;  // Nesterov momentum
+  for (auto* matrix : matrices) {
+    auto& momentum = matrix->ensure_state().at("momentum_buffer");
+    const auto& gradient = matrix->parameter.grad();
+    momentum.lerp_(gradient, 1.0 - momentum_);
+    directions.push_back(gradient.lerp(momentum, momentum_).to(torch::kBFloat16));
+  }
+  const auto updates = directions.size() == 1 ? newton_schulz(directions.front()).unsqueeze(0)
+                                              : newton_schulz(torch::stack(directions));
+  const auto max_side = static_cast<double>(std::max(updates.size(-2), updates.size(-1)));
   const double scale = lr * (kAdamWRms * std::sqrt(max_side));
-  parameter.mul_(1.0 - lr * weight_decay_);
-  parameter.add_(update, -scale);
+  for (std::size_t i = 0; i < matrices.size(); ++i) {
+    auto& parameter = matrices[i]->parameter;
+    parameter.mul_(1.0 - lr * weight_decay_);
+    parameter.add_(updates[static_cast<int64_t>(i)], -scale);
+  }
 }
 
 }  // namespace attend::train

@@ -50,6 +50,17 @@ TEST(Muon, NewtonSchulzCommutesWithTransposition) {
   EXPECT_TRUE(newton_schulz(tall).t().equal(newton_schulz(tall.t())));
 }
 
+TEST(Muon, NewtonSchulzOrthogonalizesEachMatrixOfABatch) {
+  seed_afresh();
+  for (const int64_t largest : {20, 100}) {
+    const auto rows = draw(1, largest), columns = draw(1, largest);
+    const auto first = well_conditioned(rows, columns), second = well_conditioned(rows, columns);
+    const auto found = newton_schulz(torch::stack({first, 100 * second}));
+    EXPECT_TRUE(close(found[0], exactly_orthogonalized(first), 0.1));
+    EXPECT_TRUE(close(found[1], exactly_orthogonalized(second), 0.1));
+  }
+}
+
 TEST(Muon, NewtonSchulzKeepsZeros) {
   EXPECT_TRUE(newton_schulz(torch::zeros({3, 2})).eq(0).all().item<bool>());
 }
@@ -79,6 +90,34 @@ TEST(Muon, FirstUpdateIsTheOrthogonalizedGradientWithAdamWsRms) {
   EXPECT_TRUE(close(moved / scale, exactly_orthogonalized(gradient), 0.1));
   const double root_mean_square = moved.pow(2).mean().sqrt().item<double>();
   EXPECT_NEAR(root_mean_square / 0.01, 0.2, 0.06);
+}
+
+TEST(Muon, MatricesOfOneShapeAreUpdatedWithTheirOwnGradients) {
+  seed_afresh();
+  const torch::nn::ModuleList linears(torch::nn::Linear(32, 8), torch::nn::Linear(8, 32),
+                                      torch::nn::Linear(32, 8), torch::nn::Linear(32, 8));
+  std::vector<TrainableParameter> matrices;
+  for (auto& each : trainable_parameters(*linears)) {
+    if (each.tensor.dim() == 2) matrices.push_back(each);
+  }
+  std::vector<torch::Tensor> gradients, before;
+  for (auto& each : matrices) {
+    gradients.push_back(well_conditioned(each.tensor.size(0), each.tensor.size(1)));
+    before.push_back(each.tensor.detach().clone());
+    each.tensor.mutable_grad() = gradients.back();
+  }
+  matrices.back().tensor.mutable_grad().reset();
+  TrainingConfig config;
+  config.weight_decay = 0.0;
+  Muon optimizer(matrices, config);
+  set_lr(optimizer, 0.01);
+  optimizer.step();
+  const double scale = 0.01 * 0.2 * std::sqrt(32.0);
+  for (std::size_t i = 0; i + 1 < matrices.size(); ++i) {
+    const auto moved = before[i] - matrices[i].tensor.detach();
+    EXPECT_TRUE(close(moved / scale, exactly_orthogonalized(gradients[i]), 0.1)) << i;
+  }
+  EXPECT_TRUE(matrices.back().tensor.equal(before.back()));
 }
 
 TEST(Muon, WeightDecayIsDecoupled) {

@@ -7,14 +7,14 @@
 
 namespace attend::train {
 
-/// Approximates the orthogonal factor U V^T of `matrix` = U S V^T by five Newton-Schulz iterations
-/// in bfloat16 (Jordan et al. 2024).
+/// Approximates the orthogonal factor U V^T of a matrix U S V^T by five Newton-Schulz iterations in
+/// bfloat16 (Jordan et al. 2024).
 ///
-/// `matrix` (M, N) of any floating-point dtype; returns (M, N), bfloat16. The iterations start from
-/// X, which is `matrix` divided by its Frobenius norm. They map singular values of X that are at
-/// least 0.002 to values between 0.6 and 1.3, and multiply smaller singular values by at most 485.
-/// Returns zeros for a matrix of zeros.
-ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrix);
+/// `matrices` (M, N) or (B, M, N), of any floating-point dtype; returns the same shape in bfloat16.
+/// The iterations start from X, which is a matrix divided by its Frobenius norm. They map singular
+/// values of X that are at least 0.002 to values between 0.6 and 1.3, and multiply smaller singular
+/// values by at most 485. Returns zeros for a matrix of zeros.
+ATTEND_API torch::Tensor newton_schulz(const torch::Tensor& matrices);
 
 /// Muon (Jordan et al. 2024). For each matrix (M, N), a step computes the Nesterov momentum of the
 /// gradient, orthogonalizes it with `newton_schulz`, and multiplies the result by
@@ -40,7 +40,7 @@ class ATTEND_API Muon : public Optimizer {
   void update(double lr) override;
 
  private:
-  void update(Slot& matrix, double lr) const;
+  void update(const std::vector<Slot*>& matrices, double lr) const;  // of the same shape
 
   double momentum_;
   double weight_decay_;
