@@ -3,6 +3,7 @@
 The argument is the type of the matrices in the GGUF file. The KV cache is float32, as attend's.
 """
 
+import pathlib
 import sys
 
 import gguf
@@ -52,7 +53,10 @@ def make_context(path):
     options.n_batch = options.n_ubatch = len(prompts) * len(prompts[0])
     options.n_threads = options.n_threads_batch = ROW["threads"]
     options.type_k = options.type_v = llama_cpp.GGML_TYPE_F32
-    model = llama_cpp.llama_model_load_from_file(str(path).encode(), llama_cpp.llama_model_default_params())
+    model_options = llama_cpp.llama_model_default_params()
+    # On a processor with AMX, products with quantized weights in llama.cpp's format for AMX crashed.
+    model_options.use_extra_bufts = "amx_int8" not in pathlib.Path("/proc/cpuinfo").read_text()
+    model = llama_cpp.llama_model_load_from_file(str(path).encode(), model_options)
     return llama_cpp.llama_init_from_model(model, options)
 
 
