@@ -3,14 +3,13 @@
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
 #include "support/close.h"
+#include "support/kernels.h"
 #include "support/seed.h"
 
 #include <ATen/ops/scaled_dot_product_attention.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <optional>
-#include <string>
 
 namespace attend {
 namespace {
@@ -24,8 +23,7 @@ torch::Tensor exact_attention(const torch::Tensor& query, const torch::Tensor& k
 
 struct AttendOneQuery : FixedSeed, testing::Test {
   void SetUp() override {
-    const auto* fast = std::getenv("ATTEND_FAST");
-    if (fast != nullptr && std::string(fast) == "0") GTEST_SKIP() << "ATTEND_FAST is 0";
+    if (kernels_are_off()) GTEST_SKIP() << "ATTEND_FAST is 0";
   }
   torch::Tensor query = torch::randn({2, 4, 1, 8});
   torch::Tensor key = torch::randn({2, 2, 5, 8});
