@@ -1,6 +1,7 @@
 #include "activity.h"
 #include "attend/input_error.h"
 #include "attend/models/prepare_for_inference.h"
+#include "attend/ops/fast_kernels.h"
 #include "attend/train/device.h"
 #include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
@@ -26,7 +27,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdlib>
 #include <functional>
 #include <map>
 #include <memory>
@@ -205,12 +205,6 @@ void measure(std::vector<BenchWork>& all, double seconds) {
   for (auto& work : all) std::ranges::sort(work.seconds);
 }
 
-/// Returns false if ATTEND_FAST is 0.
-bool uses_own_kernels() {
-  const auto* fast = std::getenv("ATTEND_FAST");
-  return fast == nullptr || std::string_view(fast) != "0";
-}
-
 double median_of(const BenchWork& work) {
   return work.seconds[kRounds / 2];
 }
@@ -227,7 +221,7 @@ void print_json(const BenchArguments& arguments, const MachineLimits& limits,
                 const std::vector<BenchWork>& all, const LeftOut& left_out) {
   nlohmann::ordered_json json{{"provenance", train::to_object(train::current_provenance())},
                               {"torch_version", TORCH_VERSION},
-                              {"attend_fast", uses_own_kernels()},
+                              {"attend_fast", fast_kernels_are_enabled()},
                               {"device", arguments.device},
                               {"threads", torch::get_num_threads()},
                               {"rounds", kRounds},
@@ -262,7 +256,8 @@ void print_table(const BenchArguments& arguments, const MachineLimits& limits,
   fmt::print("{}", report_line("machine", fmt::format("{}{} threads, device {}", cpu,
                                                       torch::get_num_threads(), arguments.device)));
   fmt::print("{}", report_line("date", provenance.created));
-  fmt::print("{}", report_line("kernels", uses_own_kernels() ? "on" : "off (ATTEND_FAST is 0)"));
+  fmt::print("{}",
+             report_line("kernels", fast_kernels_are_enabled() ? "on" : "off (ATTEND_FAST is 0)"));
   fmt::print("{}",
              report_line("limits", fmt::format("{:.0f} GFLOP/s in fp32, {:.0f} GFLOP/s in "
                                                "bf16, {:.1f} GB/s from memory",

@@ -53,6 +53,7 @@
 #include "attend/ops/alibi.h"
 #include "attend/ops/attention.h"
 #include "attend/ops/attention_recorder.h"
+#include "attend/ops/fast_kernels.h"
 #include "attend/ops/flop_counter.h"
 #include "attend/ops/linear.h"
 #include "attend/ops/masks.h"

@@ -3,7 +3,7 @@
 #include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "attend/nn/eval_guard.h"
-#include "attend/ops/linear.h"
+#include "attend/ops/fast_kernels.h"
 #include "export/check_names.h"
 #include "export/values_read.h"
 #include "ops/rng_state.h"
@@ -52,7 +52,7 @@ class ATTEND_API ExportGuard {
 
   EvalGuard eval_;
   torch::NoGradGuard no_grad_;
-  TorchLinearGuard torch_linear_;  // the exported program calls torch::linear, too
+  NoInferenceKernelsGuard no_kernels_;  // the exported program calls LibTorch, too
   RecordValuesRead values_read_;
   std::optional<RngGuard> rng_;
   std::vector<SavedTensor> parameters_;

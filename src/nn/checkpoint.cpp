@@ -1,7 +1,7 @@
 #include "attend/nn/checkpoint.h"
 
 #include "attend/ops/attention_recorder.h"
-#include "attend/ops/linear.h"
+#include "attend/ops/fast_kernels.h"
 #include "ops/autocast.h"
 #include "ops/rng_state.h"
 
@@ -79,7 +79,7 @@ struct Recomputation : torch::CustomClassHolder {
   /// Calls the function. `inputs`: the arguments that are defined tensors, then the parameters,
   /// which are not used here.
   variable_list call(at::TensorList inputs) const {
-    const TorchLinearGuard guard;  // the same kernels with and without gradients
+    const NoInferenceKernelsGuard guard;  // the same kernels with and without gradients
     variable_list arguments;
     std::size_t next = 0;
     for (const bool defined : is_defined) {

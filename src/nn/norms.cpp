@@ -2,7 +2,6 @@
 
 #include "nn/checks.h"
 #include "ops/fast_kernels.h"
-#include "ops/fast_linear.h"
 #include "ops/row_products.h"
 #include "ops/step_kernels.h"
 
@@ -29,8 +28,7 @@ torch::Tensor normalize_few_rows(const torch::Tensor& x, const torch::Tensor& we
   };
   const bool are_supported = has_numbers(x) && x.numel() <= kMaxProductRows * width &&
                              is_vector(weight) && (!bias.defined() || is_vector(bias));
-  if (!are_supported || has_torch_linear_guard() ||
-      !can_use_inference_kernels({&x, &weight, &bias})) {
+  if (!are_supported || !can_use_inference_kernels({&x, &weight, &bias})) {
     return {};
   }
   auto y = torch::empty(x.sizes(), x.options());

@@ -68,16 +68,18 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
     const auto output = attend_one_query(query, key, value, options.scale);
     if (output.defined()) return {output, {}};
   }
+  const auto q = cast_for_kernel(query);
+  const auto k = cast_for_kernel(key);
+  const auto v = cast_for_kernel(value);
   if (!mask.mask.defined()) {
-    const auto output = short_attention(cast_for_kernel(query), cast_for_kernel(key),
-                                        cast_for_kernel(value), mask.is_causal, options);
+    const auto output = short_attention(q, k, v, mask.is_causal, options);
     if (output) return {*output, {}};
   }
   // std::nullopt = no mask. LibTorch would treat an undefined tensor as a mask.
   const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;
   const auto output =
-      at::scaled_dot_product_attention(query, key, value, optional_mask, options.dropout,
-                                       mask.is_causal, options.scale, is_grouped(query, key));
+      at::scaled_dot_product_attention(q, k, v, optional_mask, options.dropout, mask.is_causal,
+                                       options.scale, is_grouped(query, key));
   if (output.requires_grad()) forbid_double_backward(output);
   return {output, {}};
 }

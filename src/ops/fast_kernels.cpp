@@ -14,6 +14,9 @@
 namespace attend {
 namespace {
 
+/// Number of NoInferenceKernelsGuards of this thread.
+thread_local int no_inference_kernels_guards = 0;
+
 /// Calls functions on LibTorch's threads. at::parallel_for would need this file to be compiled with
 /// OpenMP, whose library need not be the one that LibTorch uses. An iterator calls a function
 /// inside LibTorch.
@@ -34,6 +37,14 @@ bool fast_kernels_are_enabled() {
   return enabled;
 }
 
+NoInferenceKernelsGuard::NoInferenceKernelsGuard() {
+  ++no_inference_kernels_guards;
+}
+
+NoInferenceKernelsGuard::~NoInferenceKernelsGuard() {
+  --no_inference_kernels_guards;
+}
+
 bool is_plain(const torch::Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == torch::kStrided && !tensor.is_nested() &&
          !tensor.is_neg() && !tensor._is_zerotensor() && !at::isTensorSubclassLike(tensor) &&
@@ -48,6 +59,7 @@ bool can_use_fast_kernels(std::initializer_list<const torch::Tensor*> tensors) {
 }
 
 bool can_use_inference_kernels(std::initializer_list<const torch::Tensor*> tensors) {
+  if (no_inference_kernels_guards > 0) return false;
   const bool computes_gradients =
       torch::GradMode::is_enabled() &&
       std::any_of(tensors.begin(), tensors.end(), [](const torch::Tensor* tensor) {

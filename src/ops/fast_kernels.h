@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/ops/fast_kernels.h"
+
 #include <c10/util/FunctionRef.h>
 #include <torch/types.h>
 
@@ -8,9 +10,6 @@
 namespace attend {
 
 // Functions that the kernels of attend share.
-
-/// Returns false if the environment variable ATTEND_FAST is 0.
-bool fast_kernels_are_enabled();
 
 /// Returns true if `tensor` is a plain tensor on the CPU: not a trace, a batch of vmap, or a dual
 /// number.
@@ -21,8 +20,8 @@ bool is_plain(const torch::Tensor& tensor);
 /// result does not depend on GradMode, so that a recomputed forward pass has the same bits.
 bool can_use_fast_kernels(std::initializer_list<const torch::Tensor*> tensors);
 
-/// The same for kernels without derivatives: also requires that no gradients are computed, and that
-/// autocast is off.
+/// The same for kernels without derivatives: also requires that no gradients are computed, that
+/// autocast is off, and that this thread has no `NoInferenceKernelsGuard`.
 bool can_use_inference_kernels(std::initializer_list<const torch::Tensor*> tensors);
 
 /// Calls `run(begin, end)` on LibTorch's threads, with parts of the numbers 0 to `count` - 1 that

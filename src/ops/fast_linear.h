@@ -14,8 +14,4 @@ ATTEND_API std::optional<torch::Tensor> fast_linear(const torch::Tensor& x,
                                                     const torch::Tensor& weight,
                                                     const torch::Tensor& bias);
 
-/// Returns true while this thread has a `TorchLinearGuard`. Other operators then use no kernels
-/// without derivatives either: a checkpoint computes the same numbers with and without gradients.
-ATTEND_API bool has_torch_linear_guard();
-
 }  // namespace attend

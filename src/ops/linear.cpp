@@ -32,9 +32,6 @@ using LinearPointwise = at::Tensor(const at::Tensor&, const at::Tensor&,
                                    std::optional<std::string_view>);
 using ReorderLinearWeight = at::Tensor(const at::Tensor&, std::optional<c10::SymInt>);
 
-/// Number of TorchLinearGuards of this thread.
-thread_local int torch_linear_guards = 0;
-
 /// Operators of LibTorch that call oneDNN.
 struct OneDnn {
   c10::TypedOperatorHandle<LinearPointwise> linear;
@@ -276,18 +273,6 @@ bool supports(const torch::Tensor& weight, WeightFormat format) {
 
 }  // namespace
 
-TorchLinearGuard::TorchLinearGuard() {
-  ++torch_linear_guards;
-}
-
-TorchLinearGuard::~TorchLinearGuard() {
-  --torch_linear_guards;
-}
-
-bool has_torch_linear_guard() {
-  return torch_linear_guards > 0;
-}
-
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                          const torch::Tensor& bias) {
   if (torch::GradMode::is_enabled() && weight.requires_grad()) {
@@ -295,8 +280,7 @@ std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Te
     const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
     if (auto* copy = prepared(owner)) copy->is_valid = false;
   }
-  if (has_torch_linear_guard() || !can_use_inference_kernels({&x, &weight, &bias}) ||
-      !supports(x, weight, bias)) {
+  if (!can_use_inference_kernels({&x, &weight, &bias}) || !supports(x, weight, bias)) {
     return std::nullopt;
   }
   const auto rows = x.numel() / x.size(-1);

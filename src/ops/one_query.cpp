@@ -1,7 +1,6 @@
 #include "ops/one_query.h"
 
 #include "ops/fast_kernels.h"
-#include "ops/fast_linear.h"
 #include "ops/step_kernels.h"
 
 #include <ATen/record_function.h>
@@ -27,8 +26,7 @@ torch::Tensor attend_one_query(const torch::Tensor& query, const torch::Tensor& 
   const bool supported = has_vectors(query) && has_vectors(key) && has_vectors(value) &&
                          query.size(2) == 1 && key.size(0) == query.size(0) &&
                          query.size(1) % key.size(1) == 0 && value.sizes() == key.sizes();
-  if (!supported || has_torch_linear_guard() ||
-      !can_use_inference_kernels({&query, &key, &value})) {
+  if (!supported || !can_use_inference_kernels({&query, &key, &value})) {
     return {};
   }
   RECORD_FUNCTION("attend::one_query_attention",

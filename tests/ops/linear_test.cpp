@@ -1,5 +1,6 @@
 #include "attend/ops/linear.h"
 
+#include "attend/ops/fast_kernels.h"
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
 #include "support/close.h"
@@ -186,7 +187,7 @@ INSTANTIATE_TEST_SUITE_P(
 /// A weight with an int8 copy. A product is computed by another operator if the copy is used.
 struct CopiedWeightTest : LinearTest {
   void SetUp() override {
-    if (kernels_are_off()) GTEST_SKIP() << "ATTEND_FAST is 0";
+    if (!fast_kernels_are_enabled()) GTEST_SKIP() << "ATTEND_FAST is 0";
     ASSERT_TRUE(prepare_weight(weight, WeightFormat::int8));
     ASSERT_TRUE(uses_copy());
   }
@@ -256,9 +257,9 @@ TEST_F(CopiedWeightTest, IsNotUsedForTensorsThatShareTheWeight) {
   }
 }
 
-TEST_F(CopiedWeightTest, IsNotUsedWithATorchLinearGuard) {
+TEST_F(CopiedWeightTest, IsNotUsedWithoutInferenceKernels) {
   {
-    const TorchLinearGuard guard;
+    const NoInferenceKernelsGuard guard;
     EXPECT_FALSE(uses_copy());
   }
   EXPECT_TRUE(uses_copy());
@@ -301,7 +302,7 @@ TEST_F(LinearTest, PrepareWeightIgnoresWeightsThatItDoesNotSupport) {
 }
 
 TEST_F(LinearTest, CopiesWeightsOfAnyShapeAndStrides) {
-  if (kernels_are_off()) GTEST_SKIP() << "ATTEND_FAST is 0";
+  if (!fast_kernels_are_enabled()) GTEST_SKIP() << "ATTEND_FAST is 0";
   for (const auto& each : {torch::randn({301, 479}), torch::randn({479, 301}).t(),
                            torch::randn({301, 481}).slice(1, 1, 480)}) {
     const auto input = torch::randn({2, each.size(1)});
@@ -320,7 +321,7 @@ TEST_F(LinearTest, UsesItsOwnKernelForFewContiguousRows) {
   const auto uses_kernel = [](const torch::Tensor& input, const torch::Tensor& matrix) {
     return calls(operators_of([&] { apply_linear(input, matrix); }), "attend::float_product");
   };
-  if (kernels_are_off()) GTEST_SKIP() << "ATTEND_FAST is 0";
+  if (!fast_kernels_are_enabled()) GTEST_SKIP() << "ATTEND_FAST is 0";
   EXPECT_TRUE(uses_kernel(x, weight));
   EXPECT_TRUE(uses_kernel(torch::randn({8, 480}), weight));
   EXPECT_TRUE(uses_kernel(x, torch::randn({300, 490}).slice(1, 0, 480)));

@@ -1,5 +1,6 @@
 #include "ops/one_query.h"
 
+#include "attend/ops/fast_kernels.h"
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
 #include "support/close.h"
@@ -23,7 +24,7 @@ torch::Tensor exact_attention(const torch::Tensor& query, const torch::Tensor& k
 
 struct AttendOneQuery : FixedSeed, testing::Test {
   void SetUp() override {
-    if (kernels_are_off()) GTEST_SKIP() << "ATTEND_FAST is 0";
+    if (!fast_kernels_are_enabled()) GTEST_SKIP() << "ATTEND_FAST is 0";
   }
   torch::Tensor query = torch::randn({2, 4, 1, 8});
   torch::Tensor key = torch::randn({2, 2, 5, 8});

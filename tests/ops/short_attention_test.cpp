@@ -2,10 +2,10 @@
 // in float64, which LibTorch's operators compute.
 #include "attend/ops/attention.h"
 #include "attend/ops/attention_recorder.h"
+#include "attend/ops/fast_kernels.h"
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
 #include "support/close.h"
-#include "support/kernels.h"
 #include "support/seed.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -59,7 +59,7 @@ bool uses_kernel(const Tensors& inputs, const AttentionArgs& args = {.causal = t
 
 struct ShortAttention : FixedSeed, testing::Test {
   void SetUp() override {
-    if (kernels_are_off()) GTEST_SKIP() << "ATTEND_FAST is 0";
+    if (!fast_kernels_are_enabled()) GTEST_SKIP() << "ATTEND_FAST is 0";
   }
   Tensors inputs = draw_inputs({});
 };

@@ -3,7 +3,6 @@
 #include <ATen/record_function.h>
 #include <torch/types.h>
 
-#include <cstdlib>
 #include <memory>
 #include <string_view>
 
@@ -50,11 +49,6 @@ std::set<std::string> operators_of(const std::function<void()>& run) {
   at::removeCallback(handle);
   operators = nullptr;
   return found;
-}
-
-bool kernels_are_off() {
-  const char* fast = std::getenv("ATTEND_FAST");
-  return fast != nullptr && std::string_view(fast) == "0";
 }
 
 }  // namespace attend

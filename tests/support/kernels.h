@@ -23,7 +23,4 @@ std::vector<FusedCall> fused_calls(const std::function<void()>& run);
 ///     operators_of([&] { torch::relu(x); }).count("aten::relu");  // 1
 std::set<std::string> operators_of(const std::function<void()>& run);
 
-/// Returns true if the environment variable ATTEND_FAST switches off this library's kernels.
-bool kernels_are_off();
-
 }  // namespace attend

@@ -36,7 +36,7 @@ struct EnumNames<WeightFormat> {
 ///   this library, which read the weight at the speed of the memory.
 /// - On AMD processors with AVX2, other large products in float32 use oneDNN instead of MKL.
 ///
-/// Under autocast, in traces, while a `TorchLinearGuard` exists, on other devices and if the
+/// Under autocast, in traces, while a `NoInferenceKernelsGuard` exists, on other devices and if the
 /// environment variable ATTEND_FAST is 0, this function always calls `torch::linear`.
 ///
 ///     auto y = apply_linear(x, feed_forward->up);  // (B, T, K) -> (B, T, N)
@@ -47,18 +47,6 @@ ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tenso
 inline torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer) {
   return apply_linear(x, layer->weight, layer->bias);
 }
-
-/// While a guard exists, products, norms and attention of one query use the operators of LibTorch
-/// on the thread that created it. The exporters create one, because the exported programs use them.
-///
-///     const TorchLinearGuard guard;
-class ATTEND_API TorchLinearGuard {
- public:
-  TorchLinearGuard();
-  ~TorchLinearGuard();
-  TorchLinearGuard(const TorchLinearGuard&) = delete;
-  TorchLinearGuard& operator=(const TorchLinearGuard&) = delete;
-};
 
 /// Makes a copy of `weight` (N, K) with which `apply_linear` computes products with few rows
 /// faster, and deletes an earlier copy. The copy is kept in addition to the weight and is deleted
