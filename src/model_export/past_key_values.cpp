@@ -7,13 +7,16 @@
 
 namespace attend {
 
+PastKeyValues::PastKeyValues(const torch::Tensor& past)
+    : past_(past), layers_(past.flatten(0, 1).unbind()), updated_(layers_.size()) {}
+
 torch::Tensor PastKeyValues::positions(const torch::Tensor& tokens) const {
   const auto length = at::ones_like(positions_like(past_, -2)).sum();  // S
   return positions_like(tokens, -1) + length;                          // (T)
 }
 
 torch::Tensor PastKeyValues::updated() const {
-  return at::stack(layers_);
+  return at::stack(updated_).unflatten(0, {-1, 2});
 }
 
 void PastKeyValues::after_projection(AttentionContext& context) {
@@ -24,10 +27,11 @@ void PastKeyValues::after_projection(AttentionContext& context) {
 }
 
 void PastKeyValues::before_attention(AttentionContext& context) {
-  const auto past = past_.select(0, context.state.layer);           // (2, B, G, S, D)
-  context.key = at::cat({past.select(0, 0), context.key}, -2);      // (B, G, S + T, D)
-  context.value = at::cat({past.select(0, 1), context.value}, -2);  // (B, G, S + T, D)
-  layers_.push_back(at::stack({context.key, context.value}));
+  auto index = 2 * static_cast<std::size_t>(context.state.layer);
+  for (auto* vectors : {&context.key, &context.value}) {
+    *vectors = at::cat({layers_.at(index), *vectors}, -2);  // (B, G, S + T, D)
+    updated_[index++] = *vectors;
+  }
   // Attention needs no positions: its causal mask aligns the last query with the last key.
   context.args.positions.reset();
 }

@@ -11,7 +11,7 @@ namespace attend {
 class PastKeyValues : public AttentionHook {
  public:
   /// `past` (L, 2, B, G, S, D): keys and values of each layer.
-  explicit PastKeyValues(torch::Tensor past) : past_(std::move(past)) {}
+  explicit PastKeyValues(const torch::Tensor& past);
 
   /// Returns the positions (T) of `tokens` (B, T), which follow the cached tokens.
   torch::Tensor positions(const torch::Tensor& tokens) const;
@@ -23,7 +23,9 @@ class PastKeyValues : public AttentionHook {
 
  private:
   torch::Tensor past_;
-  std::vector<torch::Tensor> layers_;  // updated cache of each layer, (2, B, G, S + T, D)
+  // Keys and values of the first layer, of the second layer, ...
+  std::vector<torch::Tensor> layers_;   // (B, G, S, D)
+  std::vector<torch::Tensor> updated_;  // (B, G, S + T, D)
 };
 
 }  // namespace attend

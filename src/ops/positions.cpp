@@ -1,14 +1,20 @@
 #include "attend/ops/positions.h"
 
 #include <cmath>
+#include <numeric>
+#include <vector>
 
 namespace attend {
 
 torch::Tensor positions_like(const torch::Tensor& x, int64_t dim) {
   auto line = x.detach().movedim(dim, 0);  // (N, ...)
-  // Reduces x to N elements by sums over empty slices. The elements of x are not used, and x may
+  // Reduces x to N elements by a sum over an empty slice. The elements of x are not used, and x may
   // have any sizes.
-  while (line.dim() > 1) line = line.narrow(1, 0, 0).sum(1);  // (N)
+  if (line.dim() > 1) {
+    std::vector<int64_t> others(line.dim() - 1);
+    std::iota(others.begin(), others.end(), 1);
+    line = line.narrow(1, 0, 0).sum(others);  // (N)
+  }
   return torch::ones_like(line, torch::kLong).cumsum(0) - 1;  // (N)
 }
 
