@@ -2,6 +2,7 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
+#include "ops/decoding_step.h"
 
 namespace attend {
 namespace {
@@ -48,6 +49,12 @@ void FeedForwardImpl::reset() {
 
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   check_width("FeedForward", x, options.embed_dim());
+  const auto* activation = std::get_if<Activation>(&options.activation());
+  if (activation != nullptr && (!dropout->is_training() || dropout->options.p() == 0)) {
+    const auto y =
+        feed_forward_step(x, {up->weight, up->bias}, {down->weight, down->bias}, *activation);
+    if (y.defined()) return y;
+  }
   return apply_linear(dropout(activate(apply_linear(x, up), options.activation())), down);
 }
 

@@ -322,6 +322,21 @@ std::pair<torch::Tensor, torch::Tensor> KvCache::append(int64_t layer, const tor
   return {write(keys, key), write(values, value)};
 }
 
+std::optional<KvCache::Slots> KvCache::append_slot(int64_t layer, int64_t batch_size,
+                                                   int64_t num_kv_heads, int64_t head_dim) {
+  const auto index = static_cast<std::size_t>(layer);
+  if (!step_.aligned || step_.tokens != 1 || index >= keys_.size() || step_.appended[index]) {
+    return {};
+  }
+  const auto& keys = keys_[index];
+  const bool matches = keys.scalar_type() == torch::kFloat && keys.is_cpu() &&
+                       keys.size(0) == batch_size && keys.size(1) == num_kv_heads &&
+                       keys.size(3) == head_dim;
+  if (!matches) return {};
+  step_.appended[index] = true;
+  return Slots{keys, values_[index], sequences_.used_slots()};
+}
+
 void KvCache::check_layer(int64_t layer) const {
   const auto num_layers = static_cast<int64_t>(keys_.size());
   TORCH_CHECK_VALUE(layer >= 0 && layer < num_layers, "layer (", layer, ") must be in [0, ",

@@ -14,4 +14,8 @@ ATTEND_API std::optional<torch::Tensor> fast_linear(const torch::Tensor& x,
                                                     const torch::Tensor& weight,
                                                     const torch::Tensor& bias);
 
+/// Returns true if `fast_linear` computes products of `rows` rows from the rows of `weight` (N, K)
+/// itself, and not from a copy in another format.
+ATTEND_API bool reads_rows(const torch::Tensor& weight, int64_t rows);
+
 }  // namespace attend

@@ -64,12 +64,24 @@ int64_t call_flops(Inputs in) {
   return attention_flops(in[0].toTensor(), in[1].toTensor(), in[2].toTensor());
 }
 
+/// FLOPs of the products of the rows of the first argument (..., E) with two weights.
+int64_t two_weights_flops(Inputs in) {
+  const auto rows = in[0].toTensor().numel() / in[0].toTensor().size(-1);
+  return 2 * rows * (in[1].toTensor().numel() + in[2].toTensor().numel());
+}
+
+/// As above, for the weights of self-attention. The last argument is the number of keys.
+int64_t attention_step_flops(Inputs in) {
+  const auto batch = in[0].toTensor().size(0);
+  return two_weights_flops(in) + 4 * batch * in[2].toTensor().size(1) * in[3].toInt();
+}
+
 struct CountedOperator {
   std::string_view name;
   int64_t (*flops)(Inputs);
 };
 
-constexpr std::array<CountedOperator, 14> kCounted{{
+constexpr std::array<CountedOperator, 16> kCounted{{
     {"aten::mm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::bmm", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
     {"aten::mv", [](Inputs in) { return product_flops(in[0].toTensor(), in[1].toTensor()); }},
@@ -82,6 +94,8 @@ constexpr std::array<CountedOperator, 14> kCounted{{
     {"attend::int8_product", linear_flops},
     {"attend::int4_product", linear_flops},
     {"attend::one_query_attention", call_flops},
+    {"attend::attention_step", attention_step_flops},
+    {"attend::feed_forward_step", two_weights_flops},
     {"aten::scaled_dot_product_attention", call_flops},
     {"attend::short_attention", call_flops},
 }};

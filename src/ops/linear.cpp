@@ -273,6 +273,11 @@ bool supports(const torch::Tensor& weight, WeightFormat format) {
 
 }  // namespace
 
+bool reads_rows(const torch::Tensor& weight, int64_t rows) {
+  const auto* copy = prepared(weight);
+  return prefers_row_product(rows, weight) && (copy == nullptr || !is_faster(*copy, rows));
+}
+
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                          const torch::Tensor& bias) {
   if (torch::GradMode::is_enabled() && weight.requires_grad()) {

@@ -8,12 +8,6 @@
 namespace attend {
 namespace {
 
-/// Returns true if `args.causal` is set and `args` contain no other mask and no positions.
-bool only_causal(const AttentionArgs& args) {
-  return args.causal && !args.mask.defined() && !args.key_mask.defined() &&
-         !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
-}
-
 /// Returns true if the result of the fused kernels with `is_causal` is correct. The kernels align
 /// the mask at the top left, which is correct only if T = S. They also scale the scores after
 /// masking, so a scale of 0 or less would give NaN. In a trace, returns false, since a trace may be
@@ -50,6 +44,11 @@ torch::Tensor as_kernel_mask(const torch::Tensor& mask, const torch::Tensor& que
 }
 
 }  // namespace
+
+bool only_causal(const AttentionArgs& args) {
+  return args.causal && !args.mask.defined() && !args.key_mask.defined() &&
+         !args.segments.defined() && !args.positions.defined() && args.sliding_window == 0;
+}
 
 bool computes_weights(const AttentionArgs& args, const ScoreOptions& options) {
   return args.need_weights || AttentionRecorder::is_recording() || options.soft_cap > 0 ||

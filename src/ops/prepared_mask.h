@@ -11,6 +11,9 @@ namespace attend {
 /// `need_weights` is set, an `AttentionRecorder` is recording, or there is a soft cap or sinks.
 bool computes_weights(const AttentionArgs& args, const ScoreOptions& options);
 
+/// Returns true if `args.causal` is set and `args` contain no other mask and no positions.
+bool only_causal(const AttentionArgs& args);
+
 /// Returns whether `args` have a mask that the fused kernel does not apply by itself.
 bool needs_mask(const torch::Tensor& query, const torch::Tensor& key, const AttentionArgs& args,
                 const ScoreOptions& options);

@@ -184,6 +184,85 @@ void Normalize(const RowNorm& norm) {
   for (; k < norm.width; ++k) write(one, k);
 }
 
+/// Returns 1 / (1 + exp(-x)).
+template <typename D, typename V>
+HWY_INLINE V sigmoid(D d, V x) {
+  const auto one = hn::Set(d, 1.0F);
+  const auto small = hn::Exp(d, hn::Neg(hn::Abs(x)));  // Exp would overflow for large numbers
+  const auto result =
+      hn::Div(hn::IfThenElse(hn::Lt(x, hn::Zero(d)), small, one), hn::Add(one, small));
+  return hn::IfThenElse(hn::IsNaN(x), x, result);
+}
+
+/// Returns max(x, 0), or NaN for NaN.
+template <typename D, typename V>
+HWY_INLINE V relu(D d, V x) {
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
+}
+
+/// Returns x Phi(x), where Phi is the distribution function of the normal distribution. The error
+/// of Phi is at most 1.5e-7 (Abramowitz and Stegun, 7.1.26), as in LibTorch.
+template <typename D, typename V>
+HWY_INLINE V gelu(D d, V x) {
+  const auto z = hn::Mul(hn::Abs(x), hn::Set(d, 0.70710678F));
+  const auto t = hn::Div(hn::Set(d, 1.0F), hn::MulAdd(z, hn::Set(d, 0.3275911F), hn::Set(d, 1.0F)));
+  auto sum = hn::Set(d, 1.061405429F);
+  for (const float c : {-1.453152027F, 1.421413741F, -0.284496736F, 0.254829592F}) {
+    sum = hn::MulAdd(sum, t, hn::Set(d, c));
+  }
+  // Half of erfc(z).
+  const auto tail =
+      hn::Mul(hn::Mul(hn::Mul(sum, t), hn::Exp(d, hn::Neg(hn::Mul(z, z)))), hn::Set(d, 0.5F));
+  const auto is_negative = hn::Lt(x, hn::Zero(d));
+  return hn::Mul(x, hn::IfThenElse(is_negative, tail, hn::Sub(hn::Set(d, 1.0F), tail)));
+}
+
+template <typename D, typename V>
+HWY_INLINE V gelu_tanh(D d, V x) {
+  // (1 + tanh(u)) / 2 = sigmoid(2 u)
+  const auto inner = hn::MulAdd(hn::Mul(hn::Mul(x, x), x), hn::Set(d, 0.044715F), x);
+  return hn::Mul(x, sigmoid(d, hn::Mul(inner, hn::Set(d, 1.5957691216F))));
+}
+
+/// Calls `f(d, x)`, which maps vectors.
+template <typename Function>
+HWY_INLINE void activate_all(const RowActivation& call, const Function& f) {
+  const auto write = [&](auto d, int64_t i) {
+    const auto y = f(d, hn::LoadU(d, call.x + i));
+    hn::StoreU(call.factor == nullptr ? y : hn::Mul(y, hn::LoadU(d, call.factor + i)), d,
+               call.y + i);
+  };
+  const Floats d;
+  const hn::CappedTag<float, 1> one;
+  const auto lanes = static_cast<int64_t>(hn::Lanes(d));
+  int64_t i = 0;
+  for (; i + lanes <= call.count; i += lanes) write(d, i);
+  for (; i < call.count; ++i) write(one, i);
+}
+
+void ActivateRow(const RowActivation& call) {
+  switch (call.activation) {
+    case Activation::relu:
+      return activate_all(call, [](auto d, auto x) { return relu(d, x); });
+    case Activation::relu2:
+      return activate_all(call, [](auto d, auto x) {
+        const auto positive = relu(d, x);
+        return hn::Mul(positive, positive);
+      });
+    case Activation::gelu:
+    case Activation::geglu:
+      return activate_all(call, [](auto d, auto x) { return gelu(d, x); });
+    case Activation::gelu_tanh:
+    case Activation::geglu_tanh:
+      return activate_all(call, [](auto d, auto x) { return gelu_tanh(d, x); });
+    case Activation::silu:
+    case Activation::swiglu:
+      return activate_all(call, [](auto d, auto x) { return hn::Mul(x, sigmoid(d, x)); });
+    case Activation::glu:
+      return activate_all(call, [](auto d, auto x) { return sigmoid(d, x); });
+  }
+}
+
 }  // namespace
 }  // namespace attend::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -194,6 +273,7 @@ namespace {
 
 HWY_EXPORT(AttendOneQuery);
 HWY_EXPORT(Normalize);
+HWY_EXPORT(ActivateRow);
 
 }  // namespace
 
@@ -203,6 +283,10 @@ void attend(const OneQuery& call) {
 
 void normalize(const RowNorm& norm) {
   HWY_DYNAMIC_DISPATCH(Normalize)(norm);
+}
+
+void activate(const RowActivation& call) {
+  HWY_DYNAMIC_DISPATCH(ActivateRow)(call);
 }
 
 }  // namespace attend

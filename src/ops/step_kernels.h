@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/ops/activation.h"
 
 #include <cstdint>
 
@@ -39,5 +40,17 @@ struct RowNorm {
 
 /// Computes `y`.
 ATTEND_API void normalize(const RowNorm& norm);
+
+/// The activation of a feed-forward.
+struct RowActivation {
+  const float* x = nullptr;
+  const float* factor = nullptr;  // of a gated activation, else null
+  float* y = nullptr;             // may be `x`
+  int64_t count = 0;              // of elements
+  Activation activation = Activation::relu;
+};
+
+/// Computes `y`: the activation of `x`, multiplied with `factor`.
+ATTEND_API void activate(const RowActivation& call);
 
 }  // namespace attend

@@ -1,5 +1,6 @@
 #include "attend/nn/token_embedding.h"
 
+#include "attend/nn/norms.h"
 #include "attend/ops/positions.h"
 #include "support/close.h"
 #include "support/modules.h"

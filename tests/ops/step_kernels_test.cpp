@@ -83,6 +83,41 @@ TEST_P(StepKernels, NormEqualsTheFormulaForRandomWidths) {
   }
 }
 
+TEST_P(StepKernels, ActivationsEqualLibTorchForRandomNumbers) {
+  seed_afresh();
+  for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                Activation::silu, Activation::relu2, Activation::glu,
+                                Activation::geglu, Activation::geglu_tanh, Activation::swiglu}) {
+    SCOPED_TRACE(to_string(activation));
+    const auto count = draw(1, 150);
+    const auto x = torch::randn({count}) * 4, factor = torch::randn({count});
+    x[draw(0, count - 1)] = draw(0, 1) == 1 ? 300.0 : -300.0;  // exp(300) overflows
+    auto y = torch::empty({count});
+    activate({.x = x.const_data_ptr<float>(),
+              .factor = is_gated(activation) ? factor.const_data_ptr<float>() : nullptr,
+              .y = y.mutable_data_ptr<float>(),
+              .count = count,
+              .activation = activation});
+    const auto inputs = is_gated(activation) ? torch::cat({x, factor}) : x;
+    const auto expected = activate(inputs.to(torch::kDouble), activation);
+    const auto size = expected.abs() + 1;
+    EXPECT_TRUE(close(y / size, expected / size, 2e-6));
+  }
+}
+
+TEST_P(StepKernels, ActivationsOfNanAreNan) {
+  for (const auto activation : {Activation::relu, Activation::gelu, Activation::gelu_tanh,
+                                Activation::silu, Activation::relu2, Activation::glu}) {
+    const auto x = torch::full({40}, std::nanf(""));
+    auto y = torch::zeros({40});
+    activate({.x = x.const_data_ptr<float>(),
+              .y = y.mutable_data_ptr<float>(),
+              .count = 40,
+              .activation = activation});
+    EXPECT_TRUE(y.isnan().all().item<bool>()) << to_string(activation);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Targets, StepKernels,
                          testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
                          instruction_set_name);

@@ -127,6 +127,8 @@ class ATTEND_API MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImp
   /// `x` (..., T, width); each projection (..., H or G, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
   AttentionOutput attend_heads(AttentionContext context);
+  torch::Tensor decoding_step(const torch::Tensor& x, const AttentionArgs& args,
+                              const ForwardState& state);
 
   AttentionDims dims_{};
   struct Hook {
