@@ -49,13 +49,18 @@ void FeedForwardImpl::reset() {
 
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   check_width("FeedForward", x, options.embed_dim());
-  const auto* activation = std::get_if<Activation>(&options.activation());
-  if (activation != nullptr && (!dropout->is_training() || dropout->options.p() == 0)) {
-    const auto y =
-        feed_forward_step(x, {up->weight, up->bias}, {down->weight, down->bias}, *activation);
-    if (y.defined()) return y;
-  }
+  if (const auto y = decoding_step(x, /*norm=*/nullptr); y.defined()) return y;
   return apply_linear(dropout(activate(apply_linear(x, up), options.activation())), down);
+}
+
+/// Returns the output for a few rows or, with a norm, that of the residual branch x + f(norm(x)),
+/// if a single call can compute it. Otherwise returns an undefined tensor.
+torch::Tensor FeedForwardImpl::decoding_step(const torch::Tensor& x, const StepNorm* norm) {
+  const auto* activation = std::get_if<Activation>(&options.activation());
+  const bool has_dropout = dropout->is_training() && dropout->options.p() > 0;
+  if (activation == nullptr || has_dropout) return {};
+  return feed_forward_step(x, norm, {up->weight, up->bias}, {down->weight, down->bias},
+                           *activation);
 }
 
 void FeedForwardImpl::pretty_print(std::ostream& stream) const {

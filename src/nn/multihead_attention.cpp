@@ -205,7 +205,7 @@ AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const At
                     value->options.in_features(), ") to equal embed_dim (", dims_.embed_dim,
                     "); for cross-attention, call cross(query, key, value)");
   check_tokens(args, x, x);
-  if (const auto y = decoding_step(x, args, state); y.defined()) return {y, {}};
+  if (const auto y = decoding_step(x, /*norm=*/nullptr, args, state); y.defined()) return {y, {}};
   const auto qkv_heads = project(x, 0, 3);
   return attend_heads({.input = x,
                        .query = qkv_heads[0],
@@ -272,14 +272,15 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
       .split_with_sizes(counts, -3);
 }
 
-/// Returns the output of a decoding step (B, 1, E) that a single call can compute: one token per
-/// sequence is appended to an aligned cache, causal attention without hooks. Otherwise returns an
-/// undefined tensor.
-torch::Tensor MultiheadAttentionImpl::decoding_step(const torch::Tensor& x,
+/// Returns the output of a decoding step (B, 1, E) or, with a norm, that of the residual branch
+/// x + f(norm(x)), if a single call can compute it: one token per sequence is appended to an
+/// aligned cache, and attention is causal and without hooks. Otherwise returns an undefined tensor.
+torch::Tensor MultiheadAttentionImpl::decoding_step(const torch::Tensor& x, const StepNorm* norm,
                                                     const AttentionArgs& args,
                                                     const ForwardState& state) {
   const bool is_step = state.cache != nullptr && x.dim() == 3 && x.size(1) == 1;
-  if (!is_step || state.cache->sliding_window() > 0 || state.hook != nullptr || !hooks_.empty()) {
+  if (!is_step || !qkv || state.cache->sliding_window() > 0 || state.hook != nullptr ||
+      !hooks_.empty()) {
     return {};
   }
   const bool has_dropout = is_training() && options.dropout() > 0;
@@ -290,13 +291,14 @@ torch::Tensor MultiheadAttentionImpl::decoding_step(const torch::Tensor& x,
   const auto& [_, num_heads, num_kv_heads, head_dim] = dims_;
   const StepLinear project{qkv->weight, qkv->bias};
   const StepLinear merge{out->weight, out->bias};
-  if (!can_step(x, project, (num_heads + 2 * num_kv_heads) * head_dim, merge,
+  if (!can_step(x, norm, project, (num_heads + 2 * num_kv_heads) * head_dim, merge,
                 num_heads * head_dim)) {
     return {};
   }
   const auto slots = state.cache->append_slot(state.layer, x.size(0), num_kv_heads, head_dim);
   if (!slots) return {};
   return attention_step({.x = x,
+                         .norm = norm,
                          .qkv = project,
                          .out = merge,
                          .num_heads = num_heads,

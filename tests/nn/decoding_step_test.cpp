@@ -1,10 +1,13 @@
+#include "attend/nn/branch_scale.h"
 #include "attend/nn/feed_forward.h"
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/multihead_attention.h"
 #include "attend/nn/rotary.h"
+#include "attend/nn/transformer_block.h"
 #include "attend/ops/attention_recorder.h"
 #include "attend/ops/fast_kernels.h"
 #include "attend/ops/flop_counter.h"
+#include "attend/ops/linear.h"
 #include "ops/autocast.h"
 #include "support/close.h"
 #include "support/kernels.h"
@@ -14,6 +17,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <vector>
 
 namespace attend {
@@ -77,6 +81,30 @@ TEST_F(DecodingStep, AttentionEqualsAttentionWithoutCacheForRandomOptions) {
     EXPECT_EQ(operators.count(kAttentionStep), 1);
     const auto expected = attention->forward(x, {.causal = true}).output;
     EXPECT_TRUE(close(y, expected, 1e-5 * std::max(1.0, expected.abs().max().item<double>())));
+  }
+}
+
+// The fused call would read the weights in float32, not their copies.
+TEST_F(DecodingStep, UsesPreparedWeights) {
+  const MultiheadAttentionOptions options(256, 4);  // weights of fewer elements have no copies
+  const auto product = std::map<WeightFormat, const char*>{
+      {WeightFormat::int8, "attend::int8_product"}, {WeightFormat::int4, "attend::int4_product"}};
+  const torch::NoGradGuard no_grad;
+  for (const auto& [format, name] : product) {
+    SCOPED_TRACE(to_string(format));
+    MultiheadAttention attention(options);
+    attention->eval();
+    FeedForward feed_forward(FeedForwardOptions(256));
+    feed_forward->eval();
+    ASSERT_TRUE(prepare_weight(attention->qkv->weight, format));
+    ASSERT_TRUE(prepare_weight(feed_forward->up->weight, format));
+    const auto operators = operators_of([&] {
+      in_steps(attention, torch::randn({1, 2, 256}));
+      feed_forward->forward(torch::randn({1, 256}));
+    });
+    EXPECT_EQ(operators.count(name), 1);
+    EXPECT_EQ(operators.count(kAttentionStep), 0);
+    EXPECT_EQ(operators.count("attend::feed_forward_step"), 0);
   }
 }
 
@@ -213,6 +241,65 @@ TEST_F(DecodingStep, OtherCallsOfFeedForwardUseTheOperators) {
   module->eval();
   const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});
   EXPECT_FALSE(is_one_call(x));
+}
+
+/// Returns the output of a block for the tokens of `x`, which are appended to a cache one at a
+/// time.
+torch::Tensor in_steps(TransformerBlock& block, const torch::Tensor& x) {
+  auto cache = make_cache(block->options.attention(), x.size(0));
+  std::vector<torch::Tensor> outputs;
+  for (int64_t t = 0; t < x.size(1); ++t) {
+    cache.extend(1);
+    const auto token = x.narrow(1, t, 1).contiguous();
+    outputs.push_back(block->forward(token, {.causal = true}, {.cache = &cache}));
+  }
+  return torch::cat(outputs, 1);
+}
+
+TEST_F(DecodingStep, BlockEqualsBlockWithoutCacheForRandomOptions) {
+  seed_afresh();
+  const torch::NoGradGuard no_grad;
+  for (int i = 0; i < 100; ++i) {
+    const auto groups = draw(1, 2), heads = groups * draw(1, 3);
+    TransformerBlockOptions options(heads * draw(1, 12), heads);
+    options.attention().num_kv_heads(groups).bias(draw(0, 1) == 1);
+    options.feed_forward()
+        .bias(draw(0, 1) == 1)
+        .activation(draw(0, 1) == 1 ? Activation::gelu : Activation::swiglu);
+    options.dropout(draw(0, 1) == 1 ? 0.1 : 0.0);
+    const auto order = static_cast<NormOrder>(draw(0, 4));
+    options.residual().norm_order(order).stochastic_depth(draw(0, 1) == 1 ? 0.1 : 0.0);
+    const auto norm = draw(0, 3);
+    if (norm > 0)
+      options.residual().norm(norm == 1   ? rms_norm()
+                              : norm == 2 ? layer_norm(1e-2, false)
+                                          : l2_norm());
+    const bool scales = draw(0, 3) == 0;
+    if (scales) options.residual().branch_scale(constant_scale(0.5));
+    TransformerBlock block(options);
+    block->eval();
+    for (auto& parameter : block->parameters()) parameter.add_(torch::rand_like(parameter) * 0.1);
+    const auto x = torch::randn({draw(1, 8), draw(1, 10), options.attention().embed_dim()});
+    SCOPED_TRACE(testing::Message() << *block << ", x " << x.sizes());
+    torch::Tensor y;
+    const auto operators = operators_of([&] { y = in_steps(block, x); });
+    EXPECT_EQ(operators.count(kAttentionStep), 1);
+    // The norms and sums of the usual block are part of the calls.
+    const bool is_usual = order == NormOrder::pre && norm < 3 && !scales;
+    EXPECT_EQ(operators.count("aten::add"), is_usual ? 0 : 1);
+    EXPECT_TRUE(close(y, block->forward(x, {.causal = true}), 1e-4));
+  }
+}
+
+TEST_F(DecodingStep, BlocksInTrainingModeDropElements) {
+  const torch::NoGradGuard no_grad;
+  TransformerBlockOptions options(8, 2);
+  options.residual().dropout(0.5);
+  TransformerBlock block(options);
+  const auto x = torch::randn({2, 1, 8});
+  EXPECT_FALSE(torch::equal(in_steps(block, x), in_steps(block, x)));
+  block->eval();
+  EXPECT_TRUE(torch::equal(in_steps(block, x), in_steps(block, x)));
 }
 
 TEST_F(DecodingStep, CountsTheOperationsOfAllProducts) {

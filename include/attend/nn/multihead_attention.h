@@ -19,6 +19,8 @@
 
 namespace attend {
 
+struct StepNorm;
+
 /// Options for `MultiheadAttention`.
 ///
 ///     MultiheadAttentionOptions(512, 8);                                // head_dim 64
@@ -127,8 +129,9 @@ class ATTEND_API MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImp
   /// `x` (..., T, width); each projection (..., H or G, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
   AttentionOutput attend_heads(AttentionContext context);
-  torch::Tensor decoding_step(const torch::Tensor& x, const AttentionArgs& args,
-                              const ForwardState& state);
+  friend class TransformerBlockImpl;
+  torch::Tensor decoding_step(const torch::Tensor& x, const StepNorm* norm,
+                              const AttentionArgs& args, const ForwardState& state);
 
   AttentionDims dims_{};
   struct Hook {

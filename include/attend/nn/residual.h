@@ -86,6 +86,11 @@ class ATTEND_API Residual {
                         const std::vector<std::shared_ptr<torch::nn::Module>>& children) const;
 
  private:
+  friend class TransformerBlockImpl;
+
+  /// Returns the norm if the branch computes x + f(norm(x)) in its current mode, otherwise null.
+  const torch::nn::Module* only_norm() const;
+
   struct Named {
     std::string name;
     torch::nn::AnyModule module;

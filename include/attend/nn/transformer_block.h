@@ -99,6 +99,9 @@ class ATTEND_API TransformerBlockImpl : public Cloneable<TransformerBlockImpl> {
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
+  torch::Tensor decoding_step(const torch::Tensor& x, const AttentionArgs& args,
+                              const ForwardState& state);
+
   Residual residual1_;  // branch of attention; the only branch with NormOrder::parallel
   Residual residual2_;  // branch of feed_forward
 };
