@@ -2,7 +2,6 @@
 
 #include "attend/ops/fast_kernels.h"
 
-#include <c10/util/FunctionRef.h>
 #include <torch/types.h>
 
 #include <initializer_list>
@@ -23,10 +22,5 @@ bool can_use_fast_kernels(std::initializer_list<const torch::Tensor*> tensors);
 /// The same for kernels without derivatives: also requires that no gradients are computed, that
 /// autocast is off, and that this thread has no `NoInferenceKernelsGuard`.
 bool can_use_inference_kernels(std::initializer_list<const torch::Tensor*> tensors);
-
-/// Calls `run(begin, end)` on LibTorch's threads, with parts of the numbers 0 to `count` - 1 that
-/// have at least about `grain` numbers. The parts depend only on the arguments and the number of
-/// threads.
-void in_parallel(int64_t count, int64_t grain, c10::function_ref<void(int64_t, int64_t)> run);
 
 }  // namespace attend

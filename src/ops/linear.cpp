@@ -3,6 +3,7 @@
 #include "ops/cpu_features.h"
 #include "ops/fast_kernels.h"
 #include "ops/fast_linear.h"
+#include "ops/in_parallel.h"
 #include "ops/row_products.h"
 
 #include <ATen/Context.h>

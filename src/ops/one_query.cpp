@@ -1,6 +1,7 @@
 #include "ops/one_query.h"
 
 #include "ops/fast_kernels.h"
+#include "ops/in_parallel.h"
 #include "ops/step_kernels.h"
 
 #include <ATen/record_function.h>

@@ -1,6 +1,7 @@
 #include "ops/short_attention.h"
 
 #include "ops/fast_kernels.h"
+#include "ops/in_parallel.h"
 #include "ops/short_attention_kernels.h"
 
 #include <ATen/ops/_scaled_dot_product_attention_math.h>
