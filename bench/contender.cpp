@@ -270,16 +270,19 @@ void optimize(const Row& row, const std::filesystem::path& folder) {
   } else {
     optimizer = std::make_unique<train::AdamW>(parameters, config);
   }
-  const auto first = [&] {
-    for (int i = 0; i < 3; ++i) optimizer->step();
-    const auto& [name, parameter, role] = parameters.front();
-    Row values{{"changes", first_values(parameter - weights.at(name))}};
-    // AdamW reads weight, gradient and both moments, and writes all but the gradient.
-    if (!is_muon) values["moved_bytes"] = 7 * bytes;
+  for (int i = 0; i < 3; ++i) optimizer->step();
+  const auto& [name, parameter, role] = parameters.front();
+  Row values{{"changes", first_values(parameter - weights.at(name))}};
+  // AdamW reads weight, gradient and both moments, and writes all but the gradient.
+  if (!is_muon) values["moved_bytes"] = 7 * bytes;
+  const auto counted_step = [&] {
+    const int threads = torch::get_num_threads();
+    torch::set_num_threads(1);  // the products of other threads are not counted
+    optimizer->step();
+    torch::set_num_threads(threads);
     return values;
   };
-  serve(
-      first, [&] { optimizer->step(); }, 3);
+  serve(counted_step, [&] { optimizer->step(); });
 }
 
 /// The unit of work is a forward pass. The peers must get the same first 1,000 elements of the

@@ -1,9 +1,15 @@
 #include "attend/train/muon.h"
 
 #include "ops/cpu_features.h"
+#include "ops/in_parallel.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/ThreadLocalState.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <functional>
 #include <map>
 
 namespace attend::train {
@@ -19,7 +25,7 @@ constexpr int kIterations = 5;
 constexpr double kMinNorm = 1e-7;  // avoids division by zero
 constexpr double kAdamWRms = 0.2;  // typical root mean square of AdamW's updates, divided by lr
 /// Matrices of one shape with at most this number of elements are orthogonalized together, because
-/// calls take longer than their products. LibTorch computes larger products faster one by one.
+/// calls take longer than their products.
 constexpr int64_t kSmall = 64 * 1024;
 
 /// Returns the dtype in which the matrix products of `newton_schulz` for `x` are computed.
@@ -72,15 +78,35 @@ Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig
 
 void Muon::update(double lr) {
   std::map<std::vector<int64_t>, std::vector<Slot*>> small;  // by shape
+  std::vector<Slot*> large;                                  // on a CPU
+  int64_t num_large = 0;  // also those of other processes, so that all processes choose alike
   for (auto& matrix : slots_) {
+    const auto& parameter = matrix.parameter;
+    const bool is_small = parameter.numel() <= kSmall;
+    if (!is_small && parameter.is_cpu() && matrix.has_grad()) ++num_large;
     if (!matrix.is_updated()) continue;
-    if (matrix.parameter.numel() > kSmall) {
-      update({&matrix}, lr);
+    if (is_small) {
+      small[parameter.sizes().vec()].push_back(&matrix);
+    } else if (parameter.is_cpu()) {
+      large.push_back(&matrix);
     } else {
-      small[matrix.parameter.sizes().vec()].push_back(&matrix);
+      update({&matrix}, lr);
     }
   }
   for (const auto& [shape, matrices] : small) update(matrices, lr);
+  if (num_large < at::get_num_threads()) {
+    for (auto* matrix : large) update({matrix}, lr);
+    return;
+  }
+  // A thread per matrix is faster than all threads in each product. The longest updates come first.
+  std::ranges::stable_sort(large, std::greater(),
+                           [](const Slot* matrix) { return matrix->parameter.numel(); });
+  const at::ThreadLocalState state;  // such as GradMode
+  std::atomic<std::size_t> next = 0;
+  in_parallel(at::get_num_threads(), /*grain=*/1, [&](int64_t /*begin*/, int64_t /*end*/) {
+    const at::ThreadLocalStateGuard guard(state);
+    for (auto i = next++; i < large.size(); i = next++) update({large[i]}, lr);
+  });
 }
 
 void Muon::update(const std::vector<Slot*>& matrices, double lr) const {

@@ -3,11 +3,15 @@
 #include "support/close.h"
 #include "support/seed.h"
 #include "support/throws.h"
+#include "train/fastest_num_threads.h"
 
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/linalg_svdvals.h>
 #include <gtest/gtest.h>
 #include <torch/nn/modules/linear.h>
+
+#include <memory>
+#include <vector>
 
 namespace attend::train {
 namespace {
@@ -118,6 +122,45 @@ TEST(Muon, MatricesOfOneShapeAreUpdatedWithTheirOwnGradients) {
     EXPECT_TRUE(close(moved / scale, exactly_orthogonalized(gradients[i]), 0.1)) << i;
   }
   EXPECT_TRUE(matrices.back().tensor.equal(before.back()));
+}
+
+// Each thread updates whole matrices if there are at least as many large matrices as threads.
+TEST(Muon, LargeMatricesGetTheSameUpdatesTogetherAndOneByOne) {
+  seed_afresh();
+  const TrainingConfig config;
+  std::vector<torch::Tensor> begin;
+  for (int i = 0; i < 7; ++i) begin.push_back(torch::randn({draw(256, 300), draw(260, 300)}));
+  const auto copies = [&] {
+    std::vector<TrainableParameter> all;
+    for (const auto& matrix : begin)
+      all.push_back({"matrix", matrix.clone().requires_grad_(), ParameterRole::hidden_matrix});
+    return all;
+  };
+  const auto together = copies(), again = copies(), separate = copies();
+  Muon first(together, config), second(again, config);
+  std::vector<std::unique_ptr<Muon>> one_by_one;
+  for (const auto& each : separate)
+    one_by_one.push_back(std::make_unique<Muon>(std::vector{each}, config));
+  const NumThreadsGuard guard(3);
+  for (int step = 0; step < 2; ++step) {
+    for (std::size_t i = 1; i < begin.size(); ++i) {  // the first matrix has no gradient
+      const auto gradient = torch::randn_like(begin[i]);
+      for (const auto& parameters : {together, again, separate})
+        parameters[i].tensor.mutable_grad() = gradient;
+    }
+    first.step();
+    second.step();
+    for (const auto& each : one_by_one) each->step();
+  }
+  EXPECT_TRUE(together[0].tensor.equal(begin[0]));
+  for (std::size_t i = 1; i < begin.size(); ++i) {
+    EXPECT_TRUE(together[i].tensor.equal(again[i].tensor)) << begin[i].sizes();
+    // The number of threads can change the order of the sums in the norm and in the products.
+    const double change = (separate[i].tensor - begin[i]).norm().item<double>();
+    const double error = (together[i].tensor - separate[i].tensor).norm().item<double>();
+    EXPECT_GT(change, 0.0);
+    EXPECT_LE(error, 0.02 * change) << begin[i].sizes();
+  }
 }
 
 TEST(Muon, WeightDecayIsDecoupled) {
