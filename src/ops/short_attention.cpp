@@ -21,11 +21,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-/// With fewer queries, transposing the keys takes too long. With more, the weights of a head do not
-/// fit into the cache or, in bfloat16, LibTorch uses the AMX instructions of some processors.
+/// With fewer queries, transposing the keys takes too long. With more, the weights of a head take
+/// more than 1 MiB; LibTorch's kernel computes them in blocks.
 constexpr int64_t kMinQueries = 16;
 constexpr int64_t kMaxLength = 512;
-constexpr int64_t kMaxBFloat16Length = 256;
 constexpr int64_t kMaxHeadDim = 128;
 
 bool is_supported(const torch::Tensor& query, const torch::Tensor& key,
@@ -35,13 +34,12 @@ bool is_supported(const torch::Tensor& query, const torch::Tensor& key,
   const auto has_contiguous_rows = [&](const torch::Tensor& x) {
     return x.scalar_type() == type && x.dim() == 4 && x.stride(-1) == 1;
   };
-  const auto max_length = type == torch::kFloat ? kMaxLength : kMaxBFloat16Length;
   return has_contiguous_rows(query) && has_contiguous_rows(key) && has_contiguous_rows(value) &&
          key.sizes() == value.sizes() && query.size(0) == key.size(0) &&
          query.size(1) == key.size(1) && query.size(3) == key.size(3) &&
          query.size(3) % kHeadDimUnit == 0 && query.size(3) <= kMaxHeadDim &&
-         query.size(2) >= kMinQueries && query.size(2) <= max_length && key.size(2) > 0 &&
-         key.size(2) <= max_length && query.numel() > 0;
+         query.size(2) >= kMinQueries && query.size(2) <= kMaxLength && key.size(2) > 0 &&
+         key.size(2) <= kMaxLength && query.numel() > 0;
 }
 
 HeadShape shape_of(const torch::Tensor& query, const torch::Tensor& key, double scale,

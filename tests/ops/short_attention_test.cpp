@@ -116,7 +116,8 @@ TEST_F(ShortAttention, IsUsedOnlyForShortSequencesWithoutMaskAndDropout) {
   EXPECT_FALSE(uses_kernel(inputs, {.key_mask = torch::ones({2, 20}) > 0}));
   EXPECT_FALSE(uses_kernel(draw_inputs({.queries = 1})));
   EXPECT_FALSE(uses_kernel(draw_inputs({.queries = 513, .keys = 513})));
-  EXPECT_FALSE(uses_kernel(draw_inputs({.queries = 257, .keys = 257}, torch::kBFloat16)));
+  EXPECT_TRUE(uses_kernel(draw_inputs({.queries = 512, .keys = 512}, torch::kBFloat16)));
+  EXPECT_FALSE(uses_kernel(draw_inputs({.queries = 513, .keys = 513}, torch::kBFloat16)));
   EXPECT_FALSE(uses_kernel(draw_inputs({.head_dim = 8})));
   EXPECT_FALSE(uses_kernel(draw_inputs({.batch = 0})));
   EXPECT_FALSE(uses_kernel(draw_inputs({}, torch::kDouble)));
