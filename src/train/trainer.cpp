@@ -198,6 +198,7 @@ bool Trainer::is_done() const {
 }
 
 bool Trainer::train(const TrainerHooks& hooks) {
+  const KeepFreedMemoryGuard memory;
   state_.threads = num_threads();
   const NumThreadsGuard threads(state_.threads);
   if (auto* optimizer = sharded_optimizer()) optimizer->shard(processes_);

@@ -80,6 +80,10 @@ struct TrainerHooks {
 /// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16. If
 /// it is fp32, the autocast state is that of the code that calls `run`.
 ///
+/// During `run`, malloc of glibc keeps freed memory for the next step, unless the environment sets
+/// how malloc keeps memory (`GLIBC_TUNABLES`, `MALLOC_...`). This changes settings of the whole
+/// process, and replaces those that the program made with mallopt; see docs/performance.md.
+///
 /// Parameters may be frozen and unfrozen during training, with effect from the next step: with
 /// several processes, in all of them, for example in `TrainerHooks::stop_requested`.
 ///
