@@ -11,8 +11,7 @@
 #define HWY_DISABLED_TARGETS (HWY_SVE | HWY_SVE2 | HWY_SVE_256 | HWY_SVE2_128 | HWY_RVV)
 // clang-format off
 #include <hwy/foreach_target.h>  // must precede the others
-#include <hwy/contrib/math/math-inl.h>
-#include <hwy/highway.h>
+#include "ops/float_vectors-inl.h"
 // clang-format on
 
 #ifndef ATTEND_SHORT_ATTENTION_PADDED
@@ -36,43 +35,6 @@ namespace attend::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
-
-using Floats = hn::ScalableTag<float>;
-using Vector = hn::Vec<Floats>;
-using Words = hn::Rebind<uint32_t, Floats>;
-using Halves = hn::Rebind<uint16_t, Floats>;
-
-HWY_INLINE Vector load(const float* x) {
-  return hn::LoadU(Floats(), x);
-}
-
-HWY_INLINE Vector load(const BFloat16Bits* x) {
-  const auto halves = hn::LoadU(Halves(), reinterpret_cast<const uint16_t*>(x));
-  return hn::BitCast(Floats(), hn::ShiftLeft<16>(hn::PromoteTo(Words(), halves)));
-}
-
-HWY_INLINE void store(Vector values, float* x) {
-  hn::StoreU(values, Floats(), x);
-}
-
-/// Rounds to the nearest bfloat16, as LibTorch does.
-HWY_INLINE void store(Vector values, BFloat16Bits* x) {
-  const Words words;
-  const auto bits = hn::BitCast(words, values);
-  const auto half = hn::Add(hn::And(hn::ShiftRight<16>(bits), hn::Set(words, 1)),
-                            hn::Set(words, 0x7FFF));  // to the even neighbor
-  const auto not_a_number = hn::RebindMask(words, hn::IsNaN(values));
-  const auto rounded =
-      hn::IfThenElse(not_a_number, hn::Set(words, 0x7FC0), hn::ShiftRight<16>(hn::Add(bits, half)));
-  const hn::Rebind<int32_t, Floats> integers;
-  hn::StoreU(hn::DemoteTo(Halves(), hn::BitCast(integers, rounded)), Halves(),
-             reinterpret_cast<uint16_t*>(x));
-}
-
-/// exp(x), and NaN for NaN, which hn::Exp does not return.
-HWY_INLINE Vector exp_of(Vector x) {
-  return hn::IfThenElse(hn::IsNaN(x), x, hn::Exp(Floats(), x));
-}
 
 /// Rows of a product that are computed at once. With two vectors per row, the sums fit into the
 /// registers, and hide the latency of an addition.

@@ -1,11 +1,10 @@
 #pragma once
 
+#include "ops/bfloat16_bits.h"
+
 #include <cstdint>
 
 namespace attend {
-
-/// A bfloat16 in memory. LibTorch's type must not be compiled for several instruction sets.
-enum class BFloat16Bits : uint16_t {};
 
 /// The rows of a head: row t begins at `data + t * stride`.
 template <typename T>

@@ -1,5 +1,7 @@
 #include "attend/train/loss.h"
 
+#include "ops/cross_entropy.h"
+
 #include <torch/nn/functional/loss.h>
 
 namespace attend::train {
@@ -7,19 +9,16 @@ namespace attend::train {
 torch::Tensor summed_loss(const torch::Tensor& logits, const torch::Tensor& targets,
                           double label_smoothing) {
   namespace F = torch::nn::functional;
-  // The loss of float16 and bfloat16 logits is computed in float32.
-  const auto type = torch::promoteTypes(logits.scalar_type(), torch::kFloat);
   const auto rows = logits.flatten(0, -2);  // (targets, V)
   if (label_smoothing > 0.0) {
+    const auto type = torch::promoteTypes(logits.scalar_type(), torch::kFloat);
     return F::cross_entropy(rows.to(type), targets.flatten(),
                             F::CrossEntropyFuncOptions()
                                 .ignore_index(kIgnoreIndex)
                                 .reduction(torch::kSum)
                                 .label_smoothing(label_smoothing));
   }
-  // The same as cross_entropy, but on a GPU, log_softmax needs no copy of the logits in float32.
-  return F::nll_loss(torch::log_softmax(rows, -1, type), targets.flatten(),
-                     F::NLLLossFuncOptions().ignore_index(kIgnoreIndex).reduction(torch::kSum));
+  return summed_cross_entropy(rows, targets.flatten(), kIgnoreIndex);
 }
 
 int64_t num_targets(const Batch& batch) {

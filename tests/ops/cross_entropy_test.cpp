@@ -1,0 +1,133 @@
+#include "ops/cross_entropy.h"
+
+#include "attend/ops/fast_kernels.h"
+#include "support/close.h"
+#include "support/instruction_sets.h"
+#include "support/kernels.h"
+
+#include <gtest/gtest.h>
+#include <torch/nn/functional/loss.h>
+
+#include <cmath>
+#include <limits>
+#include <vector>
+
+namespace attend {
+namespace {
+
+constexpr int64_t kIgnoreIndex = -100;
+
+struct CrossEntropy : InstructionSetTest {};
+
+/// Reference in float64, with LibTorch's operators.
+torch::Tensor expected_loss(const torch::Tensor& logits, const torch::Tensor& targets) {
+  namespace F = torch::nn::functional;
+  return F::cross_entropy(
+      logits.to(torch::kDouble), targets,
+      F::CrossEntropyFuncOptions().ignore_index(kIgnoreIndex).reduction(torch::kSum));
+}
+
+torch::Tensor gradient(const torch::Tensor& loss, const torch::Tensor& logits,
+                       bool create_graph = false) {
+  return torch::autograd::grad({loss}, {logits}, {}, /*retain_graph=*/{}, create_graph)[0];
+}
+
+TEST_P(CrossEntropy, EqualsLibTorchForRandomShapes) {
+  seed_afresh();
+  for (int i = 0; i < 100; ++i) {
+    const auto rows = draw(1, 9);
+    const auto choices = draw(1, i % 5 == 0 ? 3000 : 70);
+    const auto type = draw(0, 1) == 1 ? torch::kFloat : torch::kBFloat16;
+    SCOPED_TRACE(testing::Message() << rows << " x " << choices << " " << type);
+    const auto scale = draw(1, 20);
+    const auto logits = (torch::randn({rows, choices}) * scale).to(type).requires_grad_();
+    auto targets = torch::randint(choices, {rows}, torch::kLong);
+    targets.masked_fill_(torch::rand({rows}) < 0.2, kIgnoreIndex);
+    const auto loss = summed_cross_entropy(logits, targets, kIgnoreIndex);
+    const auto exact = logits.detach().to(torch::kDouble).requires_grad_();
+    const auto expected = expected_loss(exact, targets);
+    EXPECT_EQ(loss.scalar_type(), torch::kFloat);
+    // A sum of float32 numbers has at most half a unit of rounding error per number.
+    const double sum_rounding =
+        static_cast<double>(choices) * std::numeric_limits<float>::epsilon() / 2;
+    const auto tolerance = 1e-5 * static_cast<double>(scale + 10) + sum_rounding;
+    EXPECT_TRUE(close(loss, expected, static_cast<double>(rows) * tolerance));
+    const auto found = gradient(loss * 3, logits);
+    EXPECT_EQ(found.scalar_type(), type);
+    // Half a unit of the last of the 8 bits of a bfloat16 that is less than 4.
+    const double rounding = type == torch::kFloat ? 0.0 : 1.0 / 128;
+    EXPECT_TRUE(close(found, gradient(expected * 3, exact), rounding + 1e-5 + 3 * sum_rounding));
+    const torch::NoGradGuard no_grad;
+    EXPECT_TRUE(summed_cross_entropy(logits, targets, kIgnoreIndex).equal(loss));
+  }
+}
+
+TEST_P(CrossEntropy, AcceptsLogitsThatAreNotFinite) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto targets = torch::tensor({3, 2}, torch::kLong);
+  for (const float value : {kInfinity, -kInfinity, std::nanf(""), 1e38F, -1e38F}) {
+    SCOPED_TRACE(value);
+    auto logits = torch::randn({2, 37});
+    logits[0][36] = value;
+    logits[1][1] = value;
+    logits.requires_grad_();
+    const auto loss = summed_cross_entropy(logits, targets, kIgnoreIndex);
+    const auto expected = expected_loss(logits, targets).to(torch::kFloat);
+    EXPECT_TRUE(torch::allclose(loss, expected, 1e-5, 1e-5, /*equal_nan=*/true));
+    EXPECT_TRUE(torch::allclose(gradient(loss, logits), gradient(expected, logits), 1e-5, 1e-5,
+                                /*equal_nan=*/true));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Targets, CrossEntropy,
+                         testing::ValuesIn(hwy::SupportedAndGeneratedTargets()),
+                         instruction_set_name);
+
+TEST(CrossEntropyOfTargets, IsComputedByTheKernel) {
+  const auto targets = torch::tensor({2}, torch::kLong);
+  for (const auto type : {torch::kFloat, torch::kBFloat16, torch::kDouble}) {
+    const auto logits = torch::randn({1, 5}).to(type).requires_grad_();
+    const auto operators =
+        operators_of([&] { summed_cross_entropy(logits, targets, kIgnoreIndex).backward(); });
+    const bool expected = type != torch::kDouble && fast_kernels_are_enabled();
+    EXPECT_EQ(operators.count("attend::cross_entropy") == 1, expected) << type;
+    EXPECT_EQ(operators.count("attend::cross_entropy_backward") == 1, expected) << type;
+  }
+}
+
+TEST(CrossEntropyOfTargets, ThrowsAsLibTorchIfATargetIsOutOfRange) {
+  for (const int64_t wrong : {-1, 5}) {
+    EXPECT_THROW(
+        summed_cross_entropy(torch::randn({1, 5}), torch::tensor({wrong}), kIgnoreIndex).item(),
+        c10::Error);
+  }
+}
+
+TEST(CrossEntropyOfTargets, SupportsDoubleBackward) {
+  seed_afresh();
+  const auto logits = torch::randn({4, 9}).requires_grad_();
+  const auto targets = torch::tensor(std::vector<int64_t>{1, 8, kIgnoreIndex, 0});
+  const auto second = [&](const torch::Tensor& loss) {
+    return gradient(gradient(loss.square(), logits, /*create_graph=*/true).square().sum(), logits);
+  };
+  const auto expected = second(expected_loss(logits, targets));
+  const auto largest = expected.abs().max().item<double>();
+  EXPECT_TRUE(
+      close(second(summed_cross_entropy(logits, targets, kIgnoreIndex)), expected, 1e-5 * largest));
+}
+
+TEST(CrossEntropyOfTargets, AcceptsEveryLayout) {
+  seed_afresh();
+  const auto targets = torch::tensor({2, 0, 4}, torch::kLong);
+  for (const auto& logits :
+       {torch::randn({5, 3}).t(), torch::randn({3, 10}).slice(1, 0, 10, 2),
+        torch::randn({1, 5}).expand({3, 5}), torch::randn({3, 5}, torch::kDouble)}) {
+    EXPECT_TRUE(close(summed_cross_entropy(logits, targets, kIgnoreIndex),
+                      expected_loss(logits, targets), 1e-5));
+  }
+  const auto none = torch::empty({0}, torch::kLong);
+  EXPECT_EQ(summed_cross_entropy(torch::empty({0, 5}), none, kIgnoreIndex).item<float>(), 0.0F);
+}
+
+}  // namespace
+}  // namespace attend
