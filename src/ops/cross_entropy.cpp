@@ -4,11 +4,13 @@
 #include "ops/fast_kernels.h"
 #include "ops/in_parallel.h"
 
+#include <ATen/TensorSubclassLikeUtils.h>
 #include <ATen/ops/log_softmax.h>
 #include <ATen/ops/nll_loss.h>
 #include <ATen/record_function.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
+#include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
 #include <vector>
@@ -119,6 +121,17 @@ torch::Tensor gradient_of(const torch::Tensor& logits, const torch::Tensor& targ
   return gradient;
 }
 
+/// The gradient of `plain_cross_entropy` times `factor`, differentiable if gradients are computed.
+torch::Tensor plain_gradient(const torch::Tensor& logits, const torch::Tensor& targets,
+                             int64_t ignore_index, const torch::Tensor& factor) {
+  const bool create_graph = torch::GradMode::is_enabled();
+  const torch::AutoGradMode with_gradients(true);
+  const auto view = logits.view_as(logits);  // without hooks, which run for the result, too
+  const auto loss = plain_cross_entropy(view, targets, ignore_index);
+  return torch::autograd::grad({loss}, {view}, {factor}, /*retain_graph=*/create_graph,
+                               create_graph)[0];
+}
+
 struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& logits,
                                const torch::Tensor& targets, int64_t ignore_index) {
@@ -134,14 +147,8 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
     const auto& targets = saved[1];
     const auto ignore_index = context->saved_data["ignore_index"].toInt();
     const auto& factor = output_gradients[0];
-    const bool create_graph = torch::GradMode::is_enabled();
-    if (create_graph || !can_use_fast_kernels({&factor})) {
-      const torch::AutoGradMode with_gradients(true);
-      const auto loss = plain_cross_entropy(logits, targets, ignore_index);
-      return {torch::autograd::grad({loss}, {logits}, {factor}, /*retain_graph=*/create_graph,
-                                    create_graph)[0],
-              {},
-              {}};
+    if (torch::GradMode::is_enabled() || !can_use_fast_kernels({&factor})) {
+      return {plain_gradient(logits, targets, ignore_index, factor), {}, {}};
     }
     RECORD_FUNCTION("attend::cross_entropy_backward",
                     c10::ArrayRef<const c10::IValue>({logits, targets}));
@@ -151,15 +158,59 @@ struct CrossEntropyFunction : torch::autograd::Function<CrossEntropyFunction> {
   }
 };
 
+/// The loss of logits in half precision with operators of LibTorch, as on a GPU. With `nll_loss`,
+/// the log-probabilities in float32 would be kept for the backward pass, which would read them
+/// twice, together with a gradient in float32 that is zero except at the targets.
+struct HalfCrossEntropyFunction : torch::autograd::Function<HalfCrossEntropyFunction> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& logits,
+                               const torch::Tensor& targets, int64_t ignore_index) {
+    const auto ignored = targets.eq(ignore_index).unsqueeze(1);                         // (N, 1)
+    const auto index = targets.unsqueeze(1).masked_fill(ignored, 0);                    // (N, 1)
+    const auto chosen = torch::log_softmax(logits, 1, torch::kFloat).gather(1, index);  // (N, 1)
+    context->save_for_backward({logits, targets, index, chosen, ignored.logical_not()});
+    context->saved_data["ignore_index"] = ignore_index;
+    return -chosen.masked_fill(ignored, 0).sum();
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
+    const auto saved = context->get_saved_variables();
+    const auto& logits = saved[0];
+    const auto& factor = output_gradients[0];
+    if (torch::GradMode::is_enabled()) {
+      const auto ignore_index = context->saved_data["ignore_index"].toInt();
+      return {plain_gradient(logits, saved[1], ignore_index, factor), {}, {}};
+    }
+    auto gradient = torch::softmax(logits, 1);
+    // The probability of a target minus 1, which half precision would round to 0 near 1.
+    gradient.scatter_(1, saved[2], saved[3].expm1().to(gradient.scalar_type()));
+    // The product is computed in float32: a factor without dimensions would be rounded to the dtype
+    // of the gradient.
+    gradient.mul_(factor * saved[4]);
+    return {gradient, {}, {}};
+  }
+};
+
+/// Returns true if `HalfCrossEntropyFunction` supports the tensors.
+bool is_half(const torch::Tensor& logits, const torch::Tensor& targets) {
+  return at::isReducedFloatingType(logits.scalar_type()) && logits.dim() == 2 &&
+         targets.scalar_type() == torch::kLong && targets.device() == logits.device() &&
+         targets.dim() == 1 && targets.size(0) == logits.size(0) && logits.numel() > 0 &&
+         !torch::jit::tracer::isTracing() && !at::isTensorSubclassLike(logits) &&
+         !logits._fw_grad(/*level=*/0).defined();
+}
+
 }  // namespace
 
 torch::Tensor summed_cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets,
                                    int64_t ignore_index) {
-  if (!can_use_fast_kernels({&logits, &targets}) || !is_supported(logits, targets, ignore_index))
-    return plain_cross_entropy(logits, targets, ignore_index);
-  return torch::GradMode::is_enabled() && logits.requires_grad()
-             ? CrossEntropyFunction::apply(logits, targets, ignore_index)
-             : run_kernel(logits, targets, ignore_index).sum;
+  if (can_use_fast_kernels({&logits, &targets}) && is_supported(logits, targets, ignore_index)) {
+    return torch::GradMode::is_enabled() && logits.requires_grad()
+               ? CrossEntropyFunction::apply(logits, targets, ignore_index)
+               : run_kernel(logits, targets, ignore_index).sum;
+  }
+  return fast_kernels_are_enabled() && is_half(logits, targets)
+             ? HalfCrossEntropyFunction::apply(logits, targets, ignore_index)
+             : plain_cross_entropy(logits, targets, ignore_index);
 }
 
 }  // namespace attend

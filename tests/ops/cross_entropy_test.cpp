@@ -6,8 +6,11 @@
 #include "support/kernels.h"
 
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/cuda.h>
 #include <torch/nn/functional/loss.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -37,12 +40,13 @@ TEST_P(CrossEntropy, EqualsLibTorchForRandomShapes) {
   for (int i = 0; i < 100; ++i) {
     const auto rows = draw(1, 9);
     const auto choices = draw(1, i % 5 == 0 ? 3000 : 70);
-    const auto type = draw(0, 1) == 1 ? torch::kFloat : torch::kBFloat16;
-    SCOPED_TRACE(testing::Message() << rows << " x " << choices << " " << type);
+    const auto type = std::array{torch::kFloat, torch::kBFloat16, torch::kHalf}[draw(0, 2)];
+    const auto device = torch::cuda::is_available() && draw(0, 1) == 1 ? torch::kCUDA : torch::kCPU;
+    SCOPED_TRACE(testing::Message() << rows << " x " << choices << " " << type << " " << device);
     const auto scale = draw(1, 20);
-    const auto logits = (torch::randn({rows, choices}) * scale).to(type).requires_grad_();
+    const auto logits = (torch::randn({rows, choices}) * scale).to(device, type).requires_grad_();
     auto targets = torch::randint(choices, {rows}, torch::kLong);
-    targets.masked_fill_(torch::rand({rows}) < 0.2, kIgnoreIndex);
+    targets = targets.masked_fill(torch::rand({rows}) < 0.2, kIgnoreIndex).to(device);
     const auto loss = summed_cross_entropy(logits, targets, kIgnoreIndex);
     const auto exact = logits.detach().to(torch::kDouble).requires_grad_();
     const auto expected = expected_loss(exact, targets);
@@ -54,9 +58,11 @@ TEST_P(CrossEntropy, EqualsLibTorchForRandomShapes) {
     EXPECT_TRUE(close(loss, expected, static_cast<double>(rows) * tolerance));
     const auto found = gradient(loss * 3, logits);
     EXPECT_EQ(found.scalar_type(), type);
-    // Half a unit of the last of the 8 bits of a bfloat16 that is less than 4.
-    const double rounding = type == torch::kFloat ? 0.0 : 1.0 / 128;
-    EXPECT_TRUE(close(found, gradient(expected * 3, exact), rounding + 1e-5 + 3 * sum_rounding));
+    // A bfloat16 has 8 bits, a float16 has 11. The gradient of the latter is rounded twice.
+    const double rounding =
+        type == torch::kFloat ? 0.0 : std::ldexp(1.0, type == torch::kBFloat16 ? -8 : -10);
+    EXPECT_TRUE(torch::allclose(found.to(torch::kDouble), gradient(expected * 3, exact), rounding,
+                                1e-5 + 3 * sum_rounding));
     const torch::NoGradGuard no_grad;
     EXPECT_TRUE(summed_cross_entropy(logits, targets, kIgnoreIndex).equal(loss));
   }
@@ -95,6 +101,15 @@ TEST(CrossEntropyOfTargets, IsComputedByTheKernel) {
   }
 }
 
+TEST(CrossEntropyOfTargets, HasAPreciseGradientForAProbabilityNearOne) {
+  for (const auto type : {torch::kFloat, torch::kBFloat16, torch::kHalf}) {
+    const auto logits = torch::tensor({{8.0, 0.0}}).to(type).requires_grad_();
+    const auto loss = summed_cross_entropy(logits, torch::tensor({0}, torch::kLong), kIgnoreIndex);
+    const double expected = -1 / (1 + std::exp(8.0));  // p - 1
+    EXPECT_NEAR(gradient(loss, logits)[0][0].item<double>(), expected, -expected / 256) << type;
+  }
+}
+
 TEST(CrossEntropyOfTargets, ThrowsAsLibTorchIfATargetIsOutOfRange) {
   for (const int64_t wrong : {-1, 5}) {
     EXPECT_THROW(
@@ -103,17 +118,47 @@ TEST(CrossEntropyOfTargets, ThrowsAsLibTorchIfATargetIsOutOfRange) {
   }
 }
 
-TEST(CrossEntropyOfTargets, SupportsDoubleBackward) {
+struct DoubleBackwardOfCrossEntropy : testing::TestWithParam<torch::Dtype> {};
+
+TEST_P(DoubleBackwardOfCrossEntropy, EqualsLibTorch) {
   seed_afresh();
-  const auto logits = torch::randn({4, 9}).requires_grad_();
+  const auto logits = torch::randn({4, 9}).to(GetParam()).requires_grad_();
   const auto targets = torch::tensor(std::vector<int64_t>{1, 8, kIgnoreIndex, 0});
   const auto second = [&](const torch::Tensor& loss) {
     return gradient(gradient(loss.square(), logits, /*create_graph=*/true).square().sum(), logits);
   };
   const auto expected = second(expected_loss(logits, targets));
   const auto largest = expected.abs().max().item<double>();
-  EXPECT_TRUE(
-      close(second(summed_cross_entropy(logits, targets, kIgnoreIndex)), expected, 1e-5 * largest));
+  const double tolerance =
+      GetParam() == torch::kFloat ? 1e-5 : 0.03;  // relative, with two roundings
+  EXPECT_TRUE(close(second(summed_cross_entropy(logits, targets, kIgnoreIndex)), expected,
+                    tolerance * largest));
+}
+
+INSTANTIATE_TEST_SUITE_P(, DoubleBackwardOfCrossEntropy,
+                         testing::Values(torch::kFloat, torch::kBFloat16, torch::kHalf));
+
+TEST(CrossEntropyOfTargets, CallsHooksOfTheLogitsOnce) {
+  for (const auto type : {torch::kFloat, torch::kBFloat16, torch::kHalf}) {
+    const auto logits = torch::randn({2, 5}).to(type).requires_grad_();
+    int calls = 0;
+    logits.register_hook([&](const torch::Tensor&) { ++calls; });
+    const auto targets = torch::tensor({3, 2}, torch::kLong);
+    gradient(summed_cross_entropy(logits, targets, kIgnoreIndex), logits, /*create_graph=*/true);
+    EXPECT_EQ(calls, 1) << type;
+  }
+}
+
+TEST(CrossEntropyOfTargets, AcceptsTheDtypesOfTargetsThatLibTorchAccepts) {
+  for (const auto type : {torch::kFloat, torch::kBFloat16, torch::kHalf}) {
+    const auto logits = torch::randn({2, 5}).to(type).requires_grad_();
+    const auto targets = torch::tensor({3, 2}, torch::kLong);
+    EXPECT_TRUE(close(summed_cross_entropy(logits, targets.to(torch::kByte), kIgnoreIndex),
+                      expected_loss(logits, targets), 1e-5))
+        << type;
+    EXPECT_THROW(summed_cross_entropy(logits, targets.to(torch::kInt), kIgnoreIndex), c10::Error)
+        << type;
+  }
 }
 
 TEST(CrossEntropyOfTargets, AcceptsEveryLayout) {
