@@ -165,16 +165,18 @@ Gradients run_backward_kernel(const Saved& saved, const torch::Tensor& output_gr
 /// Returns the gradients that are required, computed by operators that support double backward.
 Gradients differentiable_gradients(const Saved& saved, const torch::Tensor& output_gradient,
                                    double scale, bool causal) {
-  const std::array inputs{saved.query, saved.key, saved.value};
+  const bool create_graph = torch::GradMode::is_enabled();
+  const torch::AutoGradMode with_gradients(true);
+  // Views, because the inputs may be the same tensor, depend on each other, or have hooks.
+  const std::array inputs{saved.query.view_as(saved.query), saved.key.view_as(saved.key),
+                          saved.value.view_as(saved.value)};
   variable_list leaves;
   for (const auto& input : inputs) {
     if (input.requires_grad()) leaves.push_back(input);
   }
-  const bool create_graph = torch::GradMode::is_enabled();
-  const torch::AutoGradMode with_gradients(true);
   const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
   const auto output = std::get<0>(at::_scaled_dot_product_attention_math(
-      saved.query, saved.key, saved.value, /*attn_mask=*/{},
+      inputs[0], inputs[1], inputs[2], /*attn_mask=*/{},
       /*dropout_p=*/0.0, causal, /*dropout_mask=*/{}, scale));
   const auto computed = torch::autograd::grad({output}, leaves, {output_gradient},
                                               /*retain_graph=*/create_graph, create_graph);

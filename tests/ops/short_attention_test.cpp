@@ -6,6 +6,7 @@
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
 #include "support/close.h"
+#include "support/kernels.h"
 #include "support/seed.h"
 
 #include <torch/csrc/autograd/autograd.h>
@@ -168,6 +169,20 @@ TEST_F(ShortAttention, SupportsDoubleBackward) {
     return second_gradients(torch::kDouble);
   }();
   for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(close(found[i], expected[i], 1e-4)) << i;
+}
+
+TEST_F(ShortAttention, SupportsDoubleBackwardOfInputsThatDependOnEachOtherAndHaveHooks) {
+  const auto second_gradient = [&](torch::ScalarType type) {
+    const auto x = inputs[0].detach().to(type).requires_grad_();
+    x.register_hook([](const torch::Tensor& gradient) { return 2 * gradient; });
+    const auto loss = run({x, x, x.cos()}).square().sum();
+    const auto first = torch::autograd::grad({loss}, {x}, {}, {}, /*create_graph=*/true)[0];
+    return torch::autograd::grad({first.sin().sum()}, {x})[0];
+  };
+  const auto found = second_gradient(torch::kFloat);
+  const AttentionRecorder recorder;  // without LibTorch's kernel, as above
+  const auto expected = second_gradient(torch::kDouble);
+  EXPECT_TRUE(close(found, expected, 1e-5 * expected.abs().max().item<double>()));
 }
 
 TEST_F(ShortAttention, NaNReachesExactlyTheQueriesThatAttendToIt) {
