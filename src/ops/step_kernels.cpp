@@ -125,6 +125,7 @@ void AttendOneQuery(const OneQuery& call) {
     const auto previous = largest;
     const auto of_block = largest_of(weights, count);
     if (!(of_block <= largest)) largest = of_block;    // larger, or NaN
+    if (largest == -kInfinity) continue;               // all weights so far are 0
     const auto factor = std::exp(previous - largest);  // 0 in the first block
     sum = sum * factor + exponentiate(weights, count, largest);
     if (begin > 0) {

@@ -7,6 +7,7 @@
 #include <torch/types.h>
 
 #include <cmath>
+#include <limits>
 
 namespace attend {
 namespace {
@@ -49,6 +50,14 @@ TEST_P(StepKernels, AcceptsLargeScores) {
   const auto key = torch::arange(600, torch::kFloat).unsqueeze(1);
   EXPECT_TRUE(close(run(torch::ones({1}), key, key, 1), torch::full({1}, 598.418023), 1e-4));
   EXPECT_TRUE(close(run(torch::ones({1}), -key, key, 1), torch::full({1}, 0.581977), 1e-5));
+}
+
+TEST_P(StepKernels, AcceptsScoresOfMinusInfinity) {
+  auto key = torch::zeros({600, 1});
+  key.narrow(0, 0, 300).fill_(-std::numeric_limits<float>::infinity());  // more than a block
+  const auto value = torch::arange(600, torch::kFloat).unsqueeze(1);
+  EXPECT_TRUE(close(run(torch::ones({1}), key, value, 1), torch::full({1}, 449.5), 1e-3));
+  EXPECT_TRUE(run(torch::ones({1}), key.narrow(0, 0, 300), value, 1).isnan().item<bool>());
 }
 
 TEST_P(StepKernels, GivesNanIfAScoreIsNan) {
