@@ -3,6 +3,7 @@
 #include "ops/autocast.h"
 
 #include <ATen/TensorSubclassLikeUtils.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
@@ -39,8 +40,13 @@ bool is_plain(const torch::Tensor& tensor) {
          !tensor._fw_grad(/*level=*/0).defined();
 }
 
+bool in_functorch_transform() {
+  return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
+}
+
 bool can_use_fast_kernels(std::initializer_list<const torch::Tensor*> tensors) {
   return fast_kernels_are_enabled() && !torch::jit::tracer::isTracing() &&
+         !in_functorch_transform() &&
          std::all_of(tensors.begin(), tensors.end(), [](const torch::Tensor* tensor) {
            return !tensor->defined() || is_plain(*tensor);
          });

@@ -14,6 +14,10 @@ namespace attend {
 /// number.
 bool is_plain(const torch::Tensor& tensor);
 
+/// Returns true inside a transform of functorch such as vmap, in which LibTorch refuses autograd
+/// functions in C++, also those of tensors that are not transformed.
+bool in_functorch_transform();
+
 /// Returns true if kernels of attend may replace operators of LibTorch for these tensors, of which
 /// some may be undefined: all are plain, the call is not traced, and ATTEND_FAST is not 0. The
 /// result does not depend on GradMode, so that a recomputed forward pass has the same bits.

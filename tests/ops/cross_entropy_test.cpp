@@ -4,6 +4,7 @@
 #include "support/close.h"
 #include "support/instruction_sets.h"
 #include "support/kernels.h"
+#include "support/vmap.h"
 
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -158,6 +159,19 @@ TEST(CrossEntropyOfTargets, AcceptsTheDtypesOfTargetsThatLibTorchAccepts) {
         << type;
     EXPECT_THROW(summed_cross_entropy(logits, targets.to(torch::kInt), kIgnoreIndex), c10::Error)
         << type;
+  }
+}
+
+TEST(CrossEntropyOfTargets, IsComputedInsideVmap) {
+  const auto targets = torch::tensor({3, 2}, torch::kLong);
+  for (const auto type : {torch::kFloat, torch::kBFloat16, torch::kHalf}) {
+    const auto logits = torch::randn({2, 5}).to(type).requires_grad_();
+    const auto expected = summed_cross_entropy(logits, targets, kIgnoreIndex);
+    const auto found = [&] {
+      const InVmap vmap;
+      return summed_cross_entropy(logits, targets, kIgnoreIndex);
+    }();
+    EXPECT_TRUE(close(found, expected, 1e-5)) << type;
   }
 }
 

@@ -8,6 +8,7 @@
 #include "support/close.h"
 #include "support/kernels.h"
 #include "support/seed.h"
+#include "support/vmap.h"
 
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -183,6 +184,17 @@ TEST_F(ShortAttention, SupportsDoubleBackwardOfInputsThatDependOnEachOtherAndHav
   const AttentionRecorder recorder;  // without LibTorch's kernel, as above
   const auto expected = second_gradient(torch::kDouble);
   EXPECT_TRUE(close(found, expected, 1e-5 * expected.abs().max().item<double>()));
+}
+
+TEST_F(ShortAttention, IsNotUsedInsideVmap) {
+  const auto leaves = leaves_of(inputs, torch::kFloat);
+  const auto expected = run(leaves);
+  const auto found = [&] {
+    const InVmap vmap;
+    EXPECT_FALSE(uses_kernel(leaves));
+    return run(leaves);
+  }();
+  EXPECT_TRUE(close(found, expected, 1e-5));
 }
 
 TEST_F(ShortAttention, NaNReachesExactlyTheQueriesThatAttendToIt) {
