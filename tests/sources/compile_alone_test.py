@@ -31,10 +31,10 @@ class CompileAlone(unittest.TestCase):
         self.commands.append({"file": str(file), "directory": str(self.root / "build"),
                               "command": f"{os.environ['CXX']} -I{self.root}/include {flags} -o x.o -c {file}"})
 
-    def run_check(self, kind, folder):
+    def run_check(self, kind, folder, changed=None):
         self.write("build/compile_commands.json", json.dumps(self.commands))
         with contextlib.redirect_stdout(io.StringIO()) as output:
-            status = compile_alone.main(self.root / "build", kind, self.root / folder)
+            status = compile_alone.main(self.root / "build", kind, self.root / folder, changed=changed)
         return status, output.getvalue()
 
     def check_headers(self, **headers):
@@ -62,6 +62,12 @@ class CompileAlone(unittest.TestCase):
         self.assertIn("does not compile by itself: attend/b.h\n", output)
         self.assertIn("b.h:2:13: error: ", output)
         self.assertIn("1 of 2 headers", output)
+
+    def test_only_changed_headers_are_checked(self):
+        self.check_headers(a="struct S {};\n", b="#pragma once\n")
+        for changed, expected in (("b", 0), ("a", 1)):
+            status, _ = self.run_check("headers", "include", {self.root / f"include/attend/{changed}.h"})
+            self.assertEqual(status, expected, changed)
 
     def test_a_header_without_an_include_guard_fails(self):
         self.assertEqual(self.check_headers(a="struct S {};\n")[0], 1)
