@@ -1,18 +1,29 @@
-# Projects that add attend as a subdirectory compile each library as two unity files, one per core of a small
-# machine, without a precompiled header: the header takes longer to compile than it saves, and nothing else is
-# compiled meanwhile. With a value of CMAKE_UNITY_BUILD, the project decides.
-set(ATTEND_TWO_UNITY_FILES OFF)
-if(NOT PROJECT_IS_TOP_LEVEL AND NOT DEFINED CMAKE_UNITY_BUILD)
-  set(ATTEND_TWO_UNITY_FILES ON)
+# Each library and the command is compiled as one unity file, or each source by itself with a precompiled header.
+# - Unity files need the least processor time: LibTorch's headers, which take longer than most sources, are compiled
+#   once for each library. A precompiled header would take longer to compile than it saves.
+# - With separate files, a change of one source takes the least time. Preset dev.
+# A project that adds attend as a subdirectory decides with CMAKE_UNITY_BUILD; by default, it gets unity files.
+set(ATTEND_UNITY_BUILD ON)
+if(PROJECT_IS_TOP_LEVEL OR DEFINED CMAKE_UNITY_BUILD)
+  set(ATTEND_UNITY_BUILD ${CMAKE_UNITY_BUILD})
 endif()
 
-# attend_precompiled: compiles the precompiled header that most targets of this project reuse.
-if(NOT ATTEND_TWO_UNITY_FILES)
+# attend_precompiled: compiles the precompiled header of the targets that do not use unity files.
+if(NOT ATTEND_UNITY_BUILD)
   file(CONFIGURE OUTPUT precompiled.cpp CONTENT "// precompiled.h is compiled with this file.\n")
   add_library(attend_precompiled OBJECT ${CMAKE_CURRENT_BINARY_DIR}/precompiled.cpp)
   target_link_libraries(attend_precompiled PRIVATE attend::torch attend_build_options)
-  target_precompile_headers(attend_precompiled PRIVATE precompiled.h)
+  target_precompile_headers(attend_precompiled PRIVATE ${PROJECT_SOURCE_DIR}/src/precompiled.h)
 endif()
+
+# attend_compile_sources(<target>): compiles the sources of the target in one of the two ways.
+function(attend_compile_sources target)
+  if(ATTEND_UNITY_BUILD)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  else()
+    target_precompile_headers(${target} REUSE_FROM attend_precompiled)
+  endif()
+endfunction()
 
 # attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
 #                    HEADERS <folder or file>...): adds attend::<component>.
@@ -32,13 +43,7 @@ function(attend_add_library component)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src) # private headers
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:attend_build_options>)
-  if(ATTEND_TWO_UNITY_FILES)
-    list(LENGTH sources count)
-    math(EXPR half "(${count} + 1) / 2")
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${half})
-  else()
-    target_precompile_headers(${target} REUSE_FROM attend_precompiled)
-  endif()
+  attend_compile_sources(${target})
   set_target_properties(
     ${target} PROPERTIES EXPORT_NAME ${component} VERSION ${PROJECT_VERSION}
                          SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -1,4 +1,4 @@
-// The precompiled header of most targets: the headers of LibTorch that nearly every source
+// The precompiled header without a unity build: the headers of LibTorch that nearly every source
 // includes. Keep it small, because every source of these targets loads it. Public headers must
 // compile without it; the test `headers.self_contained` checks this.
 #include <torch/nn/cloneable.h>

@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds kBeforeDrawing{2};
 constexpr std::chrono::seconds kBetweenDrawings{1};
 constexpr std::chrono::seconds kBeforeLines{10};
-constexpr std::chrono::milliseconds kTimeout{500};  // a paused terminal blocks the thread
+constexpr std::chrono::milliseconds kStopTimeout{500};  // a paused terminal blocks the thread
 
 }  // namespace
 
@@ -67,7 +67,7 @@ std::string Activity::State::text(int64_t seconds) const {
 }
 
 Activity::Activity(std::string name, std::string unit)
-    : state_(std::make_shared<State>()), thread_(kTimeout) {
+    : state_(std::make_shared<State>()), thread_(kStopTimeout) {
   state_->name = std::move(name);
   state_->unit = std::move(unit);
   thread_.add([state = state_] { state->run(); });

@@ -1,6 +1,7 @@
 // attend: trains, evaluates and exports small transformers.
 
 #include "attend/input_error.h"
+#include "attend/version.h"
 #include "commands.h"
 #include "error_message.h"
 #include "help_formatter.h"

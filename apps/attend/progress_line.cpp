@@ -19,10 +19,9 @@ namespace {
 constexpr double kSecondsBetweenLines{kBetweenLines.count()};
 constexpr const char* kFaint = "\x1b[2m";
 constexpr const char* kGreen = "\x1b[32m";
-constexpr const char* kReset = "\x1b[0m";
 
 std::string colored(const std::string& text, const char* color, bool enabled) {
-  return enabled ? fmt::format("{}{}{}", color, text, kReset) : text;
+  return enabled ? fmt::format("{}{}{}", color, text, kResetColor) : text;
 }
 
 constexpr std::size_t kBarFrame = 3;  // a space and two brackets

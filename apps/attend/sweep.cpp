@@ -32,7 +32,7 @@ namespace fs = std::filesystem;
 using nlohmann::ordered_json;
 
 /// Name of the file with the results of a sweep.
-constexpr const char* kResults = "sweep.json";
+constexpr const char* kResultsFile = "sweep.json";
 
 /// A combination of values.
 struct Combination {
@@ -107,7 +107,7 @@ void check_combination(const Sweep& sweep, Combination& combination) {
 /// Throws InputError if sweep.json in `out` contains the results of other runs than `names`, since
 /// these results would be lost.
 void check_results(const fs::path& out, const std::set<std::string>& names) {
-  const auto path = out / kResults;
+  const auto path = out / kResultsFile;
   if (!fs::exists(path)) return;
   with_source(path.string(), [&] {
     try {
@@ -260,12 +260,12 @@ void run_sweep(const Sweep& sweep) {
 
   ordered_json json{{"best", nullptr}, {"combinations", results}};
   if (has_best) json["best"] = results[best]["run"];
-  replace_file(sweep.out / kResults, json_text(json, 2) + "\n");
+  replace_file(sweep.out / kResultsFile, json_text(json, 2) + "\n");
   const auto failed = std::count_if(results.begin(), results.end(),
                                     [](const auto& each) { return each.contains("error"); });
   if (failed > 0) {
     throw std::runtime_error(fmt::format("the training of {} of {} combinations failed; see {}",
-                                         failed, results.size(), (sweep.out / kResults).string()));
+                                         failed, results.size(), (sweep.out / kResultsFile).string()));
   }
 }
 

@@ -9,6 +9,9 @@ namespace attend::app {
 /// Moves the cursor of a terminal to the begin of its line and erases the line.
 inline constexpr const char* kEraseLine = "\r\x1b[K";
 
+/// Ends the color of text.
+inline constexpr const char* kResetColor = "\x1b[0m";
+
 /// Time between lines about progress if standard error is not a terminal.
 inline constexpr std::chrono::seconds kBetweenLines{30};
 

@@ -8,3 +8,4 @@
 #include "attend/io.h"
 #include "attend/nn.h"
 #include "attend/pt2.h"
+#include "attend/version.h"

@@ -1,5 +1,6 @@
 #include "attend/distributed/init.h"
 
+#include "attend/version.h"
 #include "distributed/error_report.h"
 #include "distributed/launch.h"
 #include "distributed/process_group.h"

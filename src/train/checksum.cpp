@@ -19,7 +19,7 @@ constexpr const char* kChecksum = "crc32c";
 
 /// Returns the checksum of the values in `json`. It does not depend on white space or on the order
 /// of keys, since nlohmann::json sorts the keys.
-std::string checksum_of(const nlohmann::json& json) {
+std::string checksum_of_json(const nlohmann::json& json) {
   return checksum_text(crc32c(json.dump()));
 }
 
@@ -62,7 +62,7 @@ std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
 }
 
 std::string to_text_with_checksum(nlohmann::ordered_json json) {
-  json[kChecksum] = checksum_of(nlohmann::json(json));
+  json[kChecksum] = checksum_of_json(nlohmann::json(json));
   return json.dump(2) + "\n";
 }
 
@@ -74,7 +74,7 @@ nlohmann::ordered_json parse_with_checksum(const std::string& text) {
   }
   const auto expected = json[kChecksum];
   json.erase(kChecksum);
-  const auto found = checksum_of(json);
+  const auto found = checksum_of_json(json);
   if (expected != found) {
     throw InputError(
         fmt::format("damaged: checksum \"{}\", expected {}", found, printable(expected.dump())));

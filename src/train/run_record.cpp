@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/training_run.h"
+#include "attend/version.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"

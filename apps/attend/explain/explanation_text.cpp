@@ -4,6 +4,7 @@
 #include "help_formatter.h"
 #include "io/utf8.h"
 #include "table_text.h"
+#include "terminal.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +20,6 @@ constexpr int64_t kMaxRows = 12;
 constexpr int64_t kFewRows = 6;  // from here on, lines without numbers are left out first
 constexpr int64_t kMinRows = 3;
 constexpr const char* kHighlight = "\033[1;36m";
-constexpr const char* kReset = "\033[0m";
 
 /// Returns the indices from 0 to `count` - 1 that are shown if there is room for `room`, and -1 for
 /// each gap. If not all fit, shows the last one, `kept` (if it is an index) and the first ones.
@@ -93,7 +93,7 @@ std::string matrix_text(const LabelledMatrix& matrix, const Explanation& explana
         std::isfinite(values[i][j].item<double>())) {
       return on_heat_color(text, heat[i][j].item<double>(), in_row ? "1;" : "");
     }
-    return colors.highlight && (in_row || in_column) ? kHighlight + text + kReset : text;
+    return colors.highlight && (in_row || in_column) ? kHighlight + text + kResetColor : text;
   };
   std::string text =
       fmt::format("{} ({} x {})\n", printable(matrix.name), values.size(0), values.size(1));

@@ -32,7 +32,7 @@ std::string four_decimals(double value) {
   return fmt::format("{:.4f}", value);
 }
 
-constexpr std::array kResults{
+constexpr std::array kComparedResults{
     Result{"steps", "steps", Result::Best::none, false,
            [](const RunOverview& run) { return std::optional(static_cast<double>(run.steps)); },
            [](double value) { return fmt::format("{:.0f}", value); }},
@@ -120,7 +120,7 @@ std::vector<Cells> option_rows(const std::vector<RunOverview>& runs) {
 
 std::vector<Cells> result_rows(const std::vector<RunOverview>& runs, bool same_data) {
   std::vector<Cells> rows;
-  for (const auto& result : kResults) {
+  for (const auto& result : kComparedResults) {
     const auto has_value = [&](const auto& run) { return result.value(run).has_value(); };
     if (std::none_of(runs.begin(), runs.end(), has_value)) continue;
     const auto best = index_of_best(runs, result, same_data);
@@ -135,7 +135,7 @@ std::vector<Cells> result_rows(const std::vector<RunOverview>& runs, bool same_d
 
 std::vector<BestRun> best_runs(const std::vector<RunOverview>& runs, bool same_data) {
   std::vector<BestRun> best;
-  for (const auto& result : kResults) {
+  for (const auto& result : kComparedResults) {
     const auto index = index_of_best(runs, result, same_data);
     if (index < runs.size()) best.push_back({result.key, index});
   }

@@ -35,7 +35,7 @@ constexpr auto kPollInterval = 250ms;
 constexpr auto kDataInterval = 1s;        // after new data, until the next look, at least
 constexpr int kDataShare = 4;             // and this many times as long as the data took
 constexpr auto kHeartbeatInterval = 15s;  // finds followers whose computers have left
-constexpr int kTimeout = 5;               // of reading and writing, in seconds
+constexpr int kSocketTimeout = 5;         // of reading and writing, in seconds
 
 constexpr const char* kJson = "application/json";
 
@@ -147,8 +147,8 @@ class PageServer::Impl {
     // The rest of a refused request must not be read as a request.
     server_.set_keep_alive_max_count(1);
     server_.set_payload_max_length(kMaxBody);
-    server_.set_read_timeout(kTimeout);
-    server_.set_write_timeout(kTimeout);
+    server_.set_read_timeout(kSocketTimeout);
+    server_.set_write_timeout(kSocketTimeout);
     server_.set_default_headers({{"Cache-Control", "no-store"},
                                  {"Content-Security-Policy", "frame-ancestors 'none'"},
                                  {"Cross-Origin-Resource-Policy", "same-origin"},

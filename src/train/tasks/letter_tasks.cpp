@@ -8,16 +8,16 @@ namespace attend::train {
 namespace {
 
 /// Returns the expected answer for a string of letters.
-using Answer = std::string (*)(std::string letters);
+using Solver = std::string (*)(std::string letters);
 
 /// A task on strings of 1 to `length` letters, drawn from the first `symbols` lowercase letters.
 class LetterTask : public QuestionTask {
  public:
-  LetterTask(const Recipe& recipe, Answer answer)
+  LetterTask(const Recipe& recipe, Solver solver)
       : QuestionTask(recipe, first_letters(recipe.data.symbols) + "=.", 2 * recipe.data.length + 2),
         letters_(first_letters(recipe.data.symbols)),
         max_length_(recipe.data.length),
-        answer_(answer) {}
+        solver_(solver) {}
 
  protected:
   Example draw(Sampler& sampler) const override {
@@ -26,13 +26,13 @@ class LetterTask : public QuestionTask {
       character =
           letters_[static_cast<std::size_t>(sampler.below(static_cast<int64_t>(letters_.size())))];
     }
-    return {text + "=", answer_(text) + "."};
+    return {text + "=", solver_(text) + "."};
   }
 
  private:
   std::string letters_;
   int64_t max_length_;
-  Answer answer_;
+  Solver solver_;
 };
 
 /// Default recipe: strings of up to 12 letters, drawn from the whole alphabet.
@@ -71,14 +71,14 @@ std::string sorted(std::string letters) {
   return letters;
 }
 
-template <Answer answer>
+template <Solver solver>
 TaskInfo letter_task(const char* name, const char* summary, const Recipe& defaults) {
   return {
       .name = name,
       .summary = summary,
       .defaults = defaults,
       .make = [](const Recipe& recipe, std::shared_ptr<const Tokenizer>) -> std::unique_ptr<Task> {
-        return std::make_unique<LetterTask>(recipe, answer);
+        return std::make_unique<LetterTask>(recipe, solver);
       },
       .data_keys = {"length", "symbols"},
       .eos_token = "."};
