@@ -3,6 +3,7 @@
 #include "models/check_sampling.h"
 #include "models/decoding.h"
 #include "nn/checks.h"
+#include "resolved.h"
 
 #include <algorithm>
 #include <cmath>
@@ -32,7 +33,7 @@ torch::Tensor keep(const torch::Tensor& logits, const torch::Tensor& tokens) {
 /// c10::Error if a logit is NaN or the highest logit is infinite.
 int64_t greedy_token(const torch::Tensor& logits) {
   // A loop, because two operators and their results take longer for a small vocabulary.
-  const auto values = logits.contiguous();
+  const auto values = contiguous_on_cpu(logits);
   const auto* value = values.const_data_ptr<double>();
   int64_t best = 0;
   for (int64_t i = 1; i < values.numel() && !std::isnan(value[best]); ++i) {

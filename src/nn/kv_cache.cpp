@@ -3,6 +3,7 @@
 #include "nn/checks.h"
 #include "ops/autocast.h"
 #include "ops/fast_kernels.h"
+#include "resolved.h"
 
 #include <c10/core/InferenceMode.h>
 #include <unistd.h>
@@ -152,7 +153,7 @@ void KvCache::extend(int64_t tokens, const torch::Tensor& key_mask) {
   check_not_negative("tokens", tokens);
   check_appended();
   check_key_mask(tokens, key_mask);
-  const auto mask = key_mask.defined() ? key_mask.cpu().contiguous() : key_mask;  // (B, T)
+  const auto mask = key_mask.defined() ? contiguous_on_cpu(key_mask) : key_mask;  // (B, T)
   const auto counts = count_tokens(tokens, mask);
   sequences_.check_room(counts);
   // The cache is changed at the end, so that it is unchanged if memory ends.

@@ -4,6 +4,7 @@
 #include "attend/ops/positions.h"
 #include "nn/checks.h"
 #include "nn/submodules.h"
+#include "resolved.h"
 
 #include <torch/csrc/jit/frontend/tracer.h>
 
@@ -29,7 +30,7 @@ torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& option
 /// only tensors on the CPU, because reading the values would synchronize other devices.
 void check_range(const char* name, const torch::Tensor& numbers, int64_t size) {
   if (!numbers.is_cpu() || numbers.numel() == 0 || torch::jit::tracer::isTracing()) return;
-  const auto integers = numbers.to(torch::kLong).contiguous();
+  const auto integers = contiguous_on_cpu(numbers.to(torch::kLong));
   const auto* begin = integers.const_data_ptr<int64_t>();
   const auto* end = begin + integers.numel();
   // A loop, because calls of operators take longer for the few tokens of a decoding step.

@@ -4,6 +4,7 @@
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
+#include "resolved.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -52,7 +53,7 @@ std::string checksum_text(uint32_t checksum) {
 std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
   uint32_t sum = 0;
   for (const auto& [name, tensor] : tensors) {
-    const auto bytes = tensor.detach().cpu().contiguous();
+    const auto bytes = contiguous_on_cpu(tensor);
     sum = crc32c(fmt::format("{} {} {}", name, c10::toString(tensor.scalar_type()),
                              fmt::join(tensor.sizes(), ",")),
                  sum);

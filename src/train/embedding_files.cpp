@@ -1,6 +1,7 @@
 #include "attend/train/embedding_files.h"
 
 #include "io/files.h"
+#include "resolved.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
@@ -76,7 +77,7 @@ void write_embeddings(const std::filesystem::path& directory, const torch::Tenso
   TORCH_CHECK_VALUE(table.dim() == 2, "table: expected the shape (V, E), found ", table.sizes());
   TORCH_CHECK_VALUE(table.size(0) == static_cast<int64_t>(tokens.size()), "table ", table.sizes(),
                     " must have a row for each of the ", tokens.size(), " tokens");
-  const auto values = table.detach().to(torch::kCPU, torch::kFloat).contiguous();  // (V, E)
+  const auto values = contiguous_on_cpu(table.to(torch::kFloat));  // (V, E)
   std::string labels;
   for (const auto& token : tokens) labels += label(token) + "\n";
 

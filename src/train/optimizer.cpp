@@ -5,6 +5,7 @@
 #include "attend/train/muon.h"
 #include "attend/train/processes.h"
 #include "io/copy_state.h"
+#include "resolved.h"
 #include "train/process_calls.h"
 
 #include <c10/util/Type.h>
@@ -260,7 +261,7 @@ void load_state_of(torch::optim::Optimizer& optimizer, const State& state) {
         state.size(), state.empty() ? "" : fmt::format(", such as '{}'", state.begin()->first),
         name));
   }
-  const auto bytes = found->second.contiguous();
+  const auto bytes = contiguous_on_cpu(found->second);
   torch::serialize::InputArchive archive;
   archive.load_from(reinterpret_cast<const char*>(bytes.const_data_ptr<uint8_t>()),
                     static_cast<std::size_t>(bytes.numel()));

@@ -1,6 +1,7 @@
 #include "train/process_calls.h"
 
 #include "attend/input_error.h"
+#include "resolved.h"
 #include "train/trainer_state_json.h"
 
 #include <c10/util/Exception.h>
@@ -166,7 +167,7 @@ Tensors broadcast(Processes& processes, const Tensors& tensors) {
     const auto type = static_cast<torch::ScalarType>(entry[1].get<int>());
     const auto sizes = entry[2].get<std::vector<int64_t>>();
     auto tensor =
-        processes.rank() == 0 ? tensors.at(name).cpu().contiguous() : torch::empty(sizes, type);
+        processes.rank() == 0 ? contiguous_on_cpu(tensors.at(name)) : torch::empty(sizes, type);
     broadcast_values(processes, tensor, 0);
     result.emplace(name, std::move(tensor));
   }

@@ -250,6 +250,7 @@ std::vector<ExportCase> user_cases() {
                 {reals("x", {kBatch, 4}), reals("hidden", {kBatch, 6}), reals("cell", {kBatch, 6})},
                 step),
       make_case("TiedAutoencoder", "plain", user::TiedAutoencoder(), {reals("x", {kBatch, 8})}),
+      make_case("NegativeViews", "plain", user::NegativeViews(), {reals("x", {kBatch, 8})}),
       make_case("SharedLayer", "plain", user::SharedLayer(), {reals("x", {kBatch, 8})}),
       make_case("Lstm", "with_state", user::Lstm(),
                 {reals("x", {kBatch, kLength, 4}), reals("hidden", {4, kBatch, 5}),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <ATen/ops/_neg_view.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
@@ -130,6 +131,20 @@ struct TiedAutoencoderImpl : torch::nn::Module {
       register_buffer("seen", torch::tensor(7, torch::kLong));  // not used by forward
 };
 TORCH_MODULE(TiedAutoencoder);
+
+/// Weights that are negative views: their memory contains the values with the other sign.
+struct NegativeViewsImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) {  // (B, 8)
+    return x * scale + frequencies + constant;
+  }
+
+  torch::Tensor frequencies = register_buffer(
+      "frequencies",
+      torch::imag(torch::complex(torch::ones({8}), torch::arange(8).to(torch::kFloat)).conj()));
+  torch::Tensor scale = register_parameter("scale", at::_neg_view(torch::randn({8})));
+  torch::Tensor constant = at::_neg_view(torch::randn({8}));
+};
+TORCH_MODULE(NegativeViews);
 
 /// One layer registered under two names.
 struct SharedLayerImpl : torch::nn::Module {

@@ -6,6 +6,7 @@
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 
+#include <ATen/ops/_neg_view.h>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -52,6 +53,14 @@ TEST(Checksum, OfTensorsDependsOnNameDtypeShapeAndElements) {
   EXPECT_NE(checksum_of({{"a", ones.view(torch::kInt)}}), checksum);
   EXPECT_NE(checksum_of({{"a", ones.t()}}), checksum);
   EXPECT_NE(checksum_of({{"a", 2 * ones}}), checksum);
+}
+
+TEST(Checksum, OfViewsIsThatOfTheirValues) {
+  const auto z = torch::complex(torch::tensor({1.0F}), torch::tensor({10.0F}));
+  const auto x = torch::tensor({1.0F, -2.0F});
+  EXPECT_EQ(checksum_of({{"a", z.conj()}}), checksum_of({{"a", z.conj().resolve_conj()}}));
+  EXPECT_NE(checksum_of({{"a", z.conj()}}), checksum_of({{"a", z}}));
+  EXPECT_EQ(checksum_of({{"a", at::_neg_view(x)}}), checksum_of({{"a", -x}}));
 }
 
 TEST(Checksum, OfJsonIsIndependentOfWhiteSpaceAndOrder) {

@@ -1,6 +1,7 @@
 #include "export/onnx/serialize.h"
 
 #include "io/dtypes.h"
+#include "resolved.h"
 
 #include <ATen/ops/empty.h>
 #include <fmt/format.h>
@@ -157,7 +158,7 @@ std::string serialize(const Model& model, const std::map<std::string, torch::Ten
   std::size_t bytes = 0;
   for (const auto& weight : model.weights) {
     const auto& tensor = weights.at(weight.name);
-    initializers.emplace(weight.name, tensor.detach().cpu().contiguous());
+    initializers.emplace(weight.name, contiguous_on_cpu(tensor));
     bytes += tensor.nbytes();
   }
   if (bytes >= kMaxBytes) {

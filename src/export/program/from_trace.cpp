@@ -4,6 +4,7 @@
 #include "export/trace.h"
 #include "pt2/program/schema_enums.h"
 #include "pt2/program/target.h"
+#include "resolved.h"
 
 #include <ATen/TensorIndexing.h>
 #include <fmt/format.h>
@@ -79,7 +80,7 @@ class Converter {
                   const torch::Tensor& tensor) {
     const auto name = names_.make(prefix + target);
     traced_.program.inputs.push_back({.kind = kind, .name = name, .target = target});
-    traced_.weights.emplace(target, tensor);
+    traced_.weights.emplace(target, resolved(tensor));
     weights_[target] = name;
   }
 
@@ -87,7 +88,7 @@ class Converter {
     const auto target = fmt::format("lifted_tensor_{}", constants_.size());
     const auto name = names_.make("c_" + target);
     constants_.push_back({.kind = InputKind::constant, .name = name, .target = target});
-    traced_.weights.emplace(target, tensor);
+    traced_.weights.emplace(target, resolved(tensor));
     return name;
   }
 

@@ -2,6 +2,7 @@
 
 #include "export/pt2/write_program.h"
 #include "pt2/archive_layout.h"
+#include "resolved.h"
 
 #include <caffe2/serialize/inline_container.h>
 #include <fmt/format.h>
@@ -70,9 +71,10 @@ std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
       [&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
       nullptr, nullptr, /*tag_aggregates=*/false);
   pickler.protocol();
-  pickler.pushIValue(
-      c10::ivalue::Tuple::create({c10::ivalue::Tuple::create({inputs.begin(), inputs.end()}),
-                                  c10::Dict<std::string, torch::Tensor>()}));
+  std::vector<c10::IValue> args;
+  for (const auto& input : inputs) args.emplace_back(resolved(input));
+  pickler.pushIValue(c10::ivalue::Tuple::create(
+      {c10::ivalue::Tuple::create(std::move(args)), c10::Dict<std::string, torch::Tensor>()}));
   pickler.stop();
   return archive_bytes([&](Writer& writer) {
     writer.writeRecord("data.pkl", pickle.data(), pickle.size());
