@@ -16,6 +16,9 @@ struct CopyStateOptions {
   bool cast = false;   ///< true: tensors are cast to the dtypes in the destination
 };
 
+/// Returns an error message if `tensor` is not a dense tensor with data, else an empty string.
+ATTEND_API std::string why_not_dense(const torch::Tensor& tensor);
+
 /// Copies each tensor of `source` into the tensor with the same name in `destination`, without
 /// recording gradients. Throws InputError if tensors have the wrong shape or dtype or, if `strict`,
 /// are missing or unexpected; `destination` is then unchanged. The message lists all of these

@@ -1,26 +1,73 @@
 #include "attend/io/safetensors.h"
 
 #include "attend/input_error.h"
-#include "attend/io/safetensors_header.h"
 #include "io/copy_state.h"
 #include "io/dtypes.h"
 #include "io/files.h"
+#include "io/safetensors_layout.h"
+#include "resolved.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <cerrno>
-#include <cstring>
 #include <fstream>
+#include <sstream>
 
 namespace attend {
 namespace {
 
-std::string dtype_name(torch::ScalarType type) {
-  const auto* dtype = find_dtype(&Dtype::type, type);
-  TORCH_CHECK_VALUE(dtype != nullptr && !dtype->safetensors.empty(),
-                    "safetensors does not support dtype ", type);
-  return std::string(dtype->safetensors);
+/// A byte of the dtype F4 contains two elements. In LibTorch, the last dimension counts bytes.
+constexpr auto kFloat4 = torch::ScalarType::Float4_e2m1fn_x2;
+
+/// Returns the header entry of a tensor. Throws c10::ValueError if the format does not support it.
+nlohmann::ordered_json header_entry(const std::string& name, const torch::Tensor& tensor,
+                                    uint64_t offset) {
+  const auto* dtype = find_dtype(&Dtype::type, tensor.scalar_type());
+  TORCH_CHECK_VALUE(dtype != nullptr && !dtype->safetensors.empty(), "'", name, "' has the dtype ",
+                    c10::getDtypeNames(tensor.scalar_type()).first,
+                    ", which safetensors does not support");
+  auto shape = tensor.sizes().vec();
+  if (dtype->type == kFloat4) {
+    TORCH_CHECK_VALUE(!shape.empty(), "'", name, "' has the dtype ", dtype->safetensors,
+                      " and no dimensions, expected at least 1");
+    shape.back() *= 2;
+  }
+  return {{"dtype", std::string(dtype->safetensors)},
+          {"shape", shape},
+          {"data_offsets", {offset, offset + tensor.nbytes()}}};
+}
+
+/// Returns a tensor without values for an entry of a header.
+torch::Tensor empty_tensor(const SafetensorsEntry& entry) {
+  const auto* dtype = find_dtype(&Dtype::safetensors, entry.dtype);
+  auto shape = entry.shape;
+  const bool is_float4 = dtype != nullptr && dtype->type == kFloat4;
+  if (dtype == nullptr || (is_float4 && (shape.empty() || shape.back() % 2 != 0))) {
+    throw InputError(
+        fmt::format("'{}' has the dtype {} and the shape ({}), which LibTorch does not support",
+                    entry.name, entry.dtype, fmt::join(shape, ", ")));
+  }
+  if (is_float4) shape.back() /= 2;
+  return torch::empty(shape, dtype->type);
+}
+
+/// Reads a safetensors file from a stream that supports seeking.
+Safetensors load(std::istream& file) {
+  auto header = read_safetensors_header(file);
+  Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
+  for (const auto& entry : header.entries) {  // sorted by offset, without gaps
+    auto tensor = empty_tensor(entry);
+    const auto bytes = static_cast<std::streamsize>(entry.end - entry.begin);
+    file.read(static_cast<char*>(tensor.data_ptr()), bytes);
+    if (file.gcount() != bytes) {
+      throw InputError(fmt::format("'{}': found {} bytes of data, expected {}", entry.name,
+                                   file.gcount(), bytes));
+    }
+    content.tensors.emplace(entry.name, std::move(tensor));
+  }
+  return content;
 }
 
 }  // namespace
@@ -31,12 +78,11 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
   std::vector<torch::Tensor> data;
   uint64_t offset = 0;
   for (const auto& [name, tensor] : content.tensors) {
-    data.push_back(tensor.detach().cpu().contiguous());
-    const uint64_t end = offset + data.back().nbytes();
-    header[name] = {{"dtype", dtype_name(tensor.scalar_type())},
-                    {"shape", tensor.sizes().vec()},
-                    {"data_offsets", {offset, end}}};
-    offset = end;
+    const auto why_not = why_not_dense(tensor);
+    TORCH_CHECK_VALUE(why_not.empty(), "'", name, "': ", why_not);
+    header[name] = header_entry(name, tensor, offset);
+    data.push_back(contiguous_on_cpu(tensor));
+    offset += data.back().nbytes();
   }
   auto text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensor data to 8 bytes
@@ -57,23 +103,12 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
 }
 
 Safetensors load_safetensors(const std::filesystem::path& path) {
-  const auto file = read_bytes(path);
-  auto header = with_source(path.string(), [&] { return parse_safetensors_header(file); });
-  Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
-  for (const auto& entry : header.entries) {
-    const auto* dtype = find_dtype(&Dtype::safetensors, entry.dtype);
-    if (dtype == nullptr) {
-      throw InputError(fmt::format("{}: '{}' has the dtype {}, which cannot be loaded",
-                                   path.string(), entry.name, entry.dtype));
-    }
-    auto tensor = torch::empty(entry.shape, dtype->type);
-    const auto bytes = entry.end - entry.begin;
-    if (bytes > 0) {
-      std::memcpy(tensor.data_ptr(), file.data() + header.data_offset + entry.begin, bytes);
-    }
-    content.tensors.emplace(entry.name, std::move(tensor));
+  if (std::error_code ignored; std::filesystem::is_regular_file(path, ignored)) {
+    auto file = open_to_read(path);
+    return with_source(path.string(), [&] { return load(file); });
   }
-  return content;
+  std::istringstream pipe(read_bytes(path));
+  return with_source(path.string(), [&] { return load(pipe); });
 }
 
 std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module) {

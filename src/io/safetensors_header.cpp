@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <fstream>
 #include <limits>
 
 namespace attend {
@@ -31,16 +32,11 @@ uint64_t to_unsigned(const json& value, const std::string& name) {
   return value.get<uint64_t>();
 }
 
-/// Dtypes of the format that `load_safetensors` cannot load, and their sizes in bits.
-constexpr std::array<std::pair<std::string_view, uint64_t>, 8> kOtherDtypes{{
-    {"U32", 32},
-    {"U64", 64},
-    {"F8_E8M0", 8},
-    {"F8_E4M3FNUZ", 8},
-    {"F8_E5M2FNUZ", 8},
+/// Dtypes of the format whose elements are smaller than a byte, and their sizes in bits.
+constexpr std::array<std::pair<std::string_view, uint64_t>, 3> kSmallDtypes{{
+    {"F4", 4},
     {"F6_E2M3", 6},
     {"F6_E3M2", 6},
-    {"F4", 4},
 }};
 
 uint64_t bytes_of(const SafetensorsEntry& entry) {
@@ -114,6 +110,14 @@ uint64_t header_length(std::string_view start, uint64_t file_bytes) {
   return length;
 }
 
+/// Reads `bytes` bytes, or fewer if the stream ends before.
+std::string read_up_to(std::istream& file, uint64_t bytes) {
+  std::string text(bytes, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(bytes));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  return text;
+}
+
 /// Parses the header of a file of `file_bytes` bytes. `start` contains the beginning of the file,
 /// including the whole header.
 SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
@@ -145,27 +149,31 @@ SafetensorsHeader parse_start(std::string_view start, uint64_t file_bytes) {
 
 uint64_t safetensors_element_bits(std::string_view dtype) {
   if (dtype.empty()) return 0;
-  if (const auto* found = find_dtype(&Dtype::safetensors, dtype))
-    return 8 * c10::elementSize(found->type);
-  for (const auto& [name, bits] : kOtherDtypes) {
+  for (const auto& [name, bits] : kSmallDtypes) {
     if (name == dtype) return bits;
   }
-  return 0;
+  const auto* found = find_dtype(&Dtype::safetensors, dtype);
+  return found == nullptr ? 0 : 8 * c10::elementSize(found->type);
 }
 
 SafetensorsHeader parse_safetensors_header(std::string_view file) {
   return parse_start(file, file.size());
 }
 
+SafetensorsHeader read_safetensors_header(std::istream& file) {
+  file.seekg(0, std::ios::end);
+  const auto end = static_cast<int64_t>(file.tellg());
+  file.seekg(0);
+  if (end < 0) fail("its size is unknown");
+  const auto file_bytes = static_cast<uint64_t>(end);
+  auto start = read_up_to(file, kLengthBytes);
+  start += read_up_to(file, header_length(start, file_bytes));
+  return parse_start(start, file_bytes);
+}
+
 SafetensorsHeader read_safetensors_header(const std::filesystem::path& path) {
-  auto start = read_start(path, kLengthBytes);
-  std::error_code error;
-  const auto file_bytes = std::filesystem::file_size(path, error);
-  if (error) throw InputError(fmt::format("{}: {}", path.string(), error.message()));
-  return with_source(path.string(), [&] {
-    start = read_start(path, kLengthBytes + header_length(start, file_bytes));
-    return parse_start(start, file_bytes);
-  });
+  auto file = open_to_read(path);
+  return with_source(path.string(), [&] { return read_safetensors_header(file); });
 }
 
 }  // namespace attend

@@ -1,6 +1,9 @@
 #pragma once
 
+#include "attend/io/safetensors_header.h"
+
 #include <cstdint>
+#include <iosfwd>
 #include <string_view>
 
 namespace attend {
@@ -18,5 +21,9 @@ inline uint64_t stated_header_length(std::string_view start) {
   }
   return length;
 }
+
+/// Reads the header of a safetensors file. The stream, which must support seeking, is then at the
+/// first byte of the tensor data. Throws InputError if the file is invalid.
+SafetensorsHeader read_safetensors_header(std::istream& file);
 
 }  // namespace attend

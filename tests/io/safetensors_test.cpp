@@ -1,13 +1,24 @@
 #include "attend/io/safetensors.h"
 
 #include "attend/input_error.h"
+#include "attend/io/safetensors_header.h"
 #include "io/files.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
-#include <gmock/gmock.h>
+#include <ATen/ops/_efficientzerotensor.h>
+#include <ATen/ops/_neg_view.h>
+#include <malloc.h>
+#include <sys/stat.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/nn/modules/linear.h>
+
+#include <fstream>
+#include <functional>
+#include <iterator>
+#include <regex>
+#include <thread>
 
 namespace attend {
 namespace {
@@ -16,16 +27,23 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
+void save(const std::filesystem::path& path, const std::map<std::string, torch::Tensor>& tensors) {
+  save_safetensors(path, {.tensors = tensors, .metadata = {}});
+}
+
 TEST(Safetensors, RoundTripIsExactForAllDtypes) {
   const TemporaryDirectory directory;
   Safetensors content{.tensors = {}, .metadata = {{"format", "pt"}, {"note", "ü \"quoted\""}}};
   for (const auto dtype :
        {torch::kBool, torch::kByte, torch::kChar, torch::kShort, torch::kHalf, torch::kBFloat16,
         torch::kInt, torch::kFloat, torch::kLong, torch::kDouble, torch::kComplexFloat,
-        torch::kUInt16, torch::kFloat8_e4m3fn, torch::kFloat8_e5m2}) {
+        torch::kUInt16, torch::kUInt32, torch::kUInt64, torch::kFloat8_e4m3fn, torch::kFloat8_e5m2,
+        torch::kFloat8_e4m3fnuz, torch::kFloat8_e5m2fnuz, torch::kFloat8_e8m0fnu}) {
     content.tensors[std::string("t.") + torch::toString(dtype)] =
-        torch::randn({3, 2}).mul(10).to(dtype);
+        torch::randn({3, 2}).abs().mul(10).to(dtype);
   }
+  content.tensors["float4"] =
+      torch::randint(256, {3, 2}, torch::kByte).view(torch::ScalarType::Float4_e2m1fn_x2);
   content.tensors["scalar"] = torch::tensor(3.0);
   content.tensors["empty"] = torch::zeros({0, 4});
   content.tensors["strided"] = torch::randn({4, 3}).t();
@@ -43,13 +61,120 @@ TEST(Safetensors, RoundTripIsExactForAllDtypes) {
   }
 }
 
+/// Returns the bytes of a file with one tensor of the name w.
+std::string file_of(const std::string& dtype, const std::string& shape, const std::string& data) {
+  const auto header = fmt::format(R"({{"w":{{"dtype":"{}","shape":{},"data_offsets":[0,{}]}}}})",
+                                  dtype, shape, data.size());
+  return std::string{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0} + header + data;
+}
+
 TEST(Safetensors, DtypesThatLibTorchLacksAreRefused) {
   const TemporaryDirectory directory;
-  const std::string header = R"({"w":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}})";
-  replace_file(directory / "f",
-               std::string{static_cast<char>(header.size()), 0, 0, 0, 0, 0, 0, 0} + header + "x");
-  EXPECT_THAT([&] { load_safetensors(directory / "f"); },
-              testing::ThrowsMessage<InputError>(AllOf(HasSubstr("'w'"), HasSubstr("F4"))));
+  for (const auto* dtype : {"F6_E2M3", "F6_E3M2"}) {
+    replace_file(directory / "f", file_of(dtype, "[4]", "xyz"));
+    EXPECT_THAT([&] { load_safetensors(directory / "f"); },
+                throws_naming<InputError>((directory / "f").string(), "'w'", dtype));
+  }
+}
+
+TEST(Safetensors, ReadsUnsignedIntegersAndScales) {
+  const TemporaryDirectory directory;
+  const auto load = [&](const char* dtype, const std::string& data) {
+    replace_file(directory / "f", file_of(dtype, "[1]", data));
+    return load_safetensors(directory / "f").tensors.at("w");
+  };
+  EXPECT_EQ(load("U16", "\xFE\xFF").to(torch::kLong).item<int64_t>(), 0xFFFE);
+  EXPECT_EQ(load("U32", "\xFE\xFF\xFF\xFF").to(torch::kLong).item<int64_t>(), 0xFFFFFFFE);
+  EXPECT_EQ(load("U64", {"\x02\0\0\0\0\0\0\x10", 8}).to(torch::kLong).item<int64_t>(),
+            0x1000000000000002);
+  EXPECT_EQ(load("F8_E8M0", "\x81").to(torch::kFloat).item<float>(), 4.0F);  // 2^(0x81 - 127)
+}
+
+/// The format counts elements, and LibTorch counts bytes.
+TEST(Safetensors, StoresTwoElementsOfFloat4InAByte) {
+  const TemporaryDirectory directory;
+  const auto bytes = torch::tensor({{0x21, 0x43}, {0x65, 0x87}}, torch::kByte);
+  save(directory / "f", {{"w", bytes.view(torch::ScalarType::Float4_e2m1fn_x2)}});
+  const auto header = read_safetensors_header(directory / "f");
+  EXPECT_EQ(header.entries.at(0).dtype, "F4");
+  EXPECT_EQ(header.entries.at(0).shape, (std::vector<int64_t>{2, 4}));
+  const auto loaded = load_safetensors(directory / "f").tensors.at("w");
+  EXPECT_TRUE(loaded.view(torch::kByte).equal(bytes));
+  for (const auto* shape : {"[2,3]", "[6,1]"}) {
+    replace_file(directory / "odd", file_of("F4", shape, "abc"));
+    EXPECT_THAT([&] { load_safetensors(directory / "odd"); },
+                throws_naming<InputError>("'w'", "F4", std::string(shape) == "[2,3]" ? "3" : "1"));
+  }
+}
+
+TEST(Safetensors, StoresTheValuesOfViews) {
+  const TemporaryDirectory directory;
+  const auto z = torch::complex(torch::tensor({1.0F}), torch::tensor({10.0F}));
+  const auto x = torch::tensor({{1.0F, -2.0F}, {3.0F, 4.0F}});
+  save(directory / "f", {{"conj", z.conj()},
+                         {"imag", torch::imag(z.conj())},
+                         {"both", at::_neg_view(z.conj())},
+                         {"neg", at::_neg_view(x)},
+                         {"neg_t", at::_neg_view(x).t()},
+                         {"zero", at::_efficientzerotensor({2})}});
+  const auto loaded = load_safetensors(directory / "f").tensors;
+  EXPECT_TRUE(torch::view_as_real(loaded.at("conj")).equal(torch::tensor({{1.0F, -10.0F}})));
+  EXPECT_TRUE(loaded.at("imag").equal(torch::tensor({-10.0F})));
+  EXPECT_TRUE(torch::view_as_real(loaded.at("both")).equal(torch::tensor({{-1.0F, 10.0F}})));
+  EXPECT_TRUE(loaded.at("neg").equal(torch::tensor({{-1.0F, 2.0F}, {-3.0F, -4.0F}})));
+  EXPECT_TRUE(loaded.at("neg_t").equal(torch::tensor({{-1.0F, -3.0F}, {2.0F, -4.0F}})));
+  EXPECT_TRUE(loaded.at("zero").equal(torch::zeros({2})));
+}
+
+TEST(Safetensors, TensorsWithoutDenseDataAreNamed) {
+  const TemporaryDirectory directory;
+  const auto save_one = [&](const torch::Tensor& tensor) {
+    save(directory / "f", {{"w", tensor}});
+  };
+  EXPECT_THAT([&] { save_one(torch::eye(2).to_sparse()); },
+              throws_naming<c10::ValueError>("'w'", "Sparse"));
+  EXPECT_THAT([&] { save_one(torch::eye(2).to_sparse_csr()); },
+              throws_naming<c10::ValueError>("'w'", "SparseCsr"));
+  EXPECT_THAT([&] { save_one(torch::eye(2, torch::kMeta)); },
+              throws_naming<c10::ValueError>("'w'", "meta"));
+  EXPECT_THAT([&] { save_one({}); }, throws_naming<c10::ValueError>("'w'", "undefined"));
+  EXPECT_FALSE(std::filesystem::exists(directory / "f"));
+}
+
+TEST(Safetensors, ReadsAPipe) {
+  const TemporaryDirectory directory;
+  save(directory / "f", {{"w", torch::arange(5)}});
+  const auto pipe = directory / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  std::thread writer([&] { std::ofstream(pipe) << read_bytes(directory / "f"); });
+  const auto loaded = load_safetensors(pipe).tensors;
+  writer.join();
+  EXPECT_TRUE(loaded.at("w").equal(torch::arange(5)));
+}
+
+/// Returns the peak resident memory since the last write of 5 to /proc/self/clear_refs.
+int64_t peak_bytes() {
+  std::ifstream status("/proc/self/status");
+  for (std::string key; status >> key;) {
+    if (int64_t kilobytes = 0; key == "VmHWM:" && status >> kilobytes) return 1024 * kilobytes;
+  }
+  return -1;
+}
+
+/// Reading needs no second copy of the tensors.
+TEST(Safetensors, ReadsIntoTheTensors) {
+  const TemporaryDirectory directory;
+  constexpr int64_t kBytes = 64 << 20;
+  save(directory / "f", {{"a", torch::ones({kBytes / 2}, torch::kByte)},
+                         {"b", torch::ones({kBytes / 2}, torch::kByte)}});
+  malloc_trim(0);  // freed memory would be used again
+  ASSERT_TRUE(std::ofstream("/proc/self/clear_refs") << 5 << std::flush);
+  const auto before = peak_bytes();
+  ASSERT_GT(before, 0);
+  const auto loaded = load_safetensors(directory / "f");
+  const auto added = peak_bytes() - before;
+  EXPECT_GT(added, kBytes * 3 / 4);
+  EXPECT_LT(added, kBytes * 5 / 4);
 }
 
 TEST(Safetensors, ErrorsNameTheMalformedFile) {
@@ -61,11 +186,11 @@ TEST(Safetensors, ErrorsNameTheMalformedFile) {
 
 TEST(Safetensors, UnsupportedDtypeThrowsBeforeWriting) {
   const TemporaryDirectory directory;
-  const auto save = [&] {
-    save_safetensors(directory / "f", {.tensors = {{"z", torch::zeros({2}, torch::kComplexDouble)}},
-                                       .metadata = {}});
-  };
-  EXPECT_THROW(save(), c10::ValueError);
+  EXPECT_THAT(
+      [&] {
+        save(directory / "f", {{"z", torch::zeros({2}, torch::kComplexDouble)}});
+      },
+      throws_naming<c10::ValueError>("'z'", "complex128"));
   EXPECT_FALSE(std::filesystem::exists(directory / "f"));
 }
 
@@ -107,7 +232,7 @@ TEST(LoadStateDict, TensorsThatCannotBeCopiedLeaveTheModuleUnchanged) {
   const auto weight = linear->weight.clone();
   const std::pair<torch::Tensor, const char*> cases[] = {
       {torch::zeros({2}, torch::kMeta), "bias: found a meta tensor"},
-      {torch::zeros({2}).to_sparse(), "bias: found a non-strided tensor"},
+      {torch::zeros({2}).to_sparse(), "bias: found a Sparse tensor"},
       {torch::Tensor(), "bias: found an undefined tensor"}};
   for (const auto& [bias, message] : cases) {
     EXPECT_THAT(
@@ -150,6 +275,55 @@ TEST(LoadStateDict, NonStrictStillThrowsForWrongShapes) {
       },
       ThrowsMessage<InputError>(testing::StrEq("the state dict does not match the model: weight: "
                                                "found shape (3, 3), expected (3, 2)")));
+}
+
+/// Counts how often `part` is in the message of `load`, as a whole name.
+int times_named(const std::function<void()>& load, const std::string& part) {
+  try {
+    load();
+  } catch (const InputError& error) {
+    const std::regex name("(^|[^.\\w])" + std::regex_replace(part, std::regex("\\."), "\\.") +
+                          "($|[^.\\w])");
+    const std::string message = error.what();
+    return static_cast<int>(
+        std::distance(std::sregex_iterator(message.begin(), message.end(), name), {}));
+  }
+  return -1;
+}
+
+TEST(LoadStateDict, NamesWithAPrefixAreListedOnceAndThePrefixIsProposed) {
+  torch::nn::Sequential modules(torch::nn::Linear(2, 2), torch::nn::Linear(2, 2));
+  for (const std::string prefix : {"module.", "_orig_mod.", "module._orig_mod."}) {
+    std::map<std::string, torch::Tensor> tensors{{"extra", torch::zeros({1})}};
+    for (const auto& [name, tensor] : state_dict(*modules)) tensors.emplace(prefix + name, tensor);
+    const auto load = [&] { load_state_dict(*modules, tensors); };
+    EXPECT_THAT(load, throws_naming<InputError>("'" + prefix + "'", "extra"));
+    for (const auto& item : state_dict(*modules)) {
+      EXPECT_EQ(times_named(load, prefix + item.first), 1) << item.first;
+      EXPECT_EQ(times_named(load, item.first), 0) << item.first;
+    }
+  }
+}
+
+TEST(LoadStateDict, APrefixThatTheNamesLackIsProposed) {
+  torch::nn::Sequential modules(torch::nn::Linear(2, 2));
+  const torch::nn::Linear linear(2, 2);
+  const auto load = [&] { load_state_dict(*modules, state_dict(*linear)); };
+  EXPECT_THAT(load, throws_naming<InputError>("'0.'"));
+  EXPECT_EQ(times_named(load, "weight"), 1);
+  EXPECT_EQ(times_named(load, "0.weight"), 0);
+}
+
+TEST(LoadStateDict, DtypesWithoutAKernelLeaveTheModuleUnchanged) {
+  torch::nn::Linear linear(2, 2);
+  const auto bias = linear->bias.clone();
+  const auto float4 = torch::zeros({2, 2}, torch::kByte).view(torch::ScalarType::Float4_e2m1fn_x2);
+  EXPECT_THAT(
+      [&] {
+        load_state_dict(*linear, {{"bias", torch::zeros({2})}, {"weight", float4}});
+      },
+      throws_naming<InputError>("weight", "float4_e2m1fn_x2", "float32"));
+  EXPECT_TRUE(linear->bias.equal(bias));
 }
 
 TEST(LoadStateDict, CopiesIntoTheExistingParameters) {

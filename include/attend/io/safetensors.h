@@ -15,19 +15,20 @@ namespace attend {
 
 /// Content of a safetensors file.
 struct Safetensors {
-  std::map<std::string, torch::Tensor> tensors;  ///< tensors by name
-  std::map<std::string, std::string> metadata;   ///< the header's `__metadata__`
+  std::map<std::string, torch::Tensor> tensors = {};  ///< tensors by name
+  std::map<std::string, std::string> metadata;        ///< the header's `__metadata__`
 };
 
 /// Writes a safetensors file, which Python's `safetensors.torch.load_file` can read. An existing
-/// file is replaced atomically. Throws c10::ValueError for a dtype that safetensors does not
-/// support.
+/// file is replaced atomically. Throws c10::ValueError for a tensor without dense data, such as a
+/// sparse tensor, and for a dtype that safetensors does not support. Float4_e2m1fn_x2 is stored as
+/// F4, with two elements per byte.
 ///
 ///     save_safetensors("model.safetensors", {.tensors = state_dict(model)});
 ATTEND_API void save_safetensors(const std::filesystem::path& path, const Safetensors& content);
 
 /// Reads a safetensors file. Safe for untrusted files. Throws InputError if the file does not exist
-/// or is malformed.
+/// or is malformed, or if it contains a dtype that LibTorch does not have (F6_E2M3 and F6_E3M2).
 ///
 ///     auto weights = load_safetensors("model.safetensors").tensors;
 ATTEND_API Safetensors load_safetensors(const std::filesystem::path& path);
@@ -50,7 +51,8 @@ struct IncompatibleKeys {
 /// parameters and buffers do not change. With `strict = false`, returns the missing and unexpected
 /// names. Throws InputError if a shape is wrong, or if a dtype cannot be cast (for example, float32
 /// cannot be cast to int64). With `strict = true`, also throws InputError if a name is missing or
-/// unexpected. The message lists all errors. If this function throws an InputError, the module is
+/// unexpected. The message lists all errors, and names a prefix such as `module.` that most
+/// unmatched names have in excess. If this function throws an InputError, the module is
 /// unchanged.
 ///
 ///     load_state_dict(model, load_safetensors("model.safetensors").tensors);

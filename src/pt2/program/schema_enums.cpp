@@ -46,7 +46,7 @@ int64_t find_enum(const EnumTable<Value, N>& table, Value wanted, const char* wh
 }  // namespace
 
 ScalarType dtype_of(int64_t number) {
-  const auto* dtype = find_dtype(&Dtype::schema, number);
+  const auto* dtype = number == 0 ? nullptr : find_dtype(&Dtype::schema, number);
   if (dtype == nullptr)
     throw InputError(fmt::format("dtype {} of torch.export's schema is not supported", number));
   return dtype->type;
@@ -62,7 +62,7 @@ MemoryFormat memory_format_of(int64_t number) {
 
 int64_t schema_enum(ScalarType dtype) {
   const auto* found = find_dtype(&Dtype::type, dtype);
-  if (found == nullptr) {
+  if (found == nullptr || found->schema == 0) {
     throw InputError(fmt::format("dtype {} is not supported", c10::toString(dtype)));
   }
   return found->schema;
