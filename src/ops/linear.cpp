@@ -12,7 +12,9 @@
 #include <ATen/record_function.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <cstring>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -68,13 +70,50 @@ bool has_avx512_bf16() {
 #endif
 }
 
+/// Elements of a weight that show whether it has changed. Reading them takes far less time than a
+/// product, also if no element is in the cache.
+constexpr int64_t kSamples = 16;
+
+/// The bits of an element.
+using Bits = uint32_t;
+
+Bits bits_at(const at::TensorBase& weight, int64_t offset) {
+  Bits bits = 0;
+  const auto size = weight.element_size();  // 4, or 2 for bfloat16
+  std::memcpy(&bits, static_cast<const char*>(weight.const_data_ptr()) + offset * size, size);
+  return bits;
+}
+
+/// An element at the time of the copy.
+struct Sample {
+  int64_t offset = 0;  // from the first element, in elements
+  Bits bits = 0;
+};
+
+/// Returns the element with the largest absolute value of each of `kSamples` parts of a weight
+/// (N, K): factors change it, also if most elements are 0.
+std::array<Sample, kSamples> samples_of(const torch::Tensor& weight) {
+  std::array<Sample, kSamples> samples;
+  const auto flat = weight.abs().flatten();  // (N K)
+  for (int64_t i = 0; i < kSamples; ++i) {
+    const auto begin = i * flat.numel() / kSamples;
+    const auto end = (i + 1) * flat.numel() / kSamples;
+    const auto index = begin + flat.slice(0, begin, end).argmax().item<int64_t>();
+    const auto offset =
+        index / weight.size(1) * weight.stride(0) + index % weight.size(1) * weight.stride(1);
+    samples[static_cast<std::size_t>(i)] = {offset, bits_at(weight, offset)};
+  }
+  return samples;
+}
+
 /// The copy of a weight. It is stored in the weight's tensor.
 struct PreparedWeight : c10::BackendMeta {
   WeightFormat format = WeightFormat::packed;
-  torch::Tensor elements;      // of oneDNN, of Int8Rows or of Int4Rows
-  torch::Tensor scales;        // int8: (N); int4: units (N, 2)
-  const void* data = nullptr;  // of the weight that was copied
-  int64_t version = 0;         // of the weight that was copied
+  torch::Tensor elements;                // of oneDNN, of Int8Rows or of Int4Rows
+  torch::Tensor scales;                  // int8: (N); int4: units (N, 2)
+  const void* data = nullptr;            // of the weight that was copied
+  int64_t version = 0;                   // of the weight that was copied
+  std::array<Sample, kSamples> samples;  // of the weight that was copied
   std::atomic<bool> is_valid = true;
 
   /// Called if LibTorch copies the metadata of the weight to another tensor, such as
@@ -85,13 +124,22 @@ struct PreparedWeight : c10::BackendMeta {
   }
 };
 
-/// Returns the copy of `weight`, or null if there is none or if `weight` has changed since.
-PreparedWeight* prepared(const at::TensorBase& weight) {
+/// Returns the copy of `weight`, or null if there is none or if it must no longer be used.
+PreparedWeight* find_copy(const at::TensorBase& weight) {
   auto* found = dynamic_cast<PreparedWeight*>(weight.unsafeGetTensorImpl()->get_backend_meta());
-  if (found == nullptr || !found->is_valid) return nullptr;
+  return found != nullptr && found->is_valid ? found : nullptr;
+}
+
+/// Returns true if no change of `weight` since its copy is noticed. Otherwise, invalidates the
+/// copy: an answer that began with the weight must not end with its copy.
+bool validate(PreparedWeight& copy, const at::TensorBase& weight) {
   const bool unchanged =
-      found->data == weight.const_data_ptr() && found->version == weight._version();
-  return unchanged ? found : nullptr;
+      copy.data == weight.const_data_ptr() && copy.version == weight._version() &&
+      std::all_of(copy.samples.begin(), copy.samples.end(), [&](const Sample& sample) {
+        return bits_at(weight, sample.offset) == sample.bits;
+      });
+  if (!unchanged) copy.is_valid = false;
+  return unchanged;
 }
 
 /// Returns true if the rows of `matrix`, or its columns, are contiguous and do not overlap.
@@ -212,6 +260,12 @@ bool prefers_row_product(int64_t rows, const torch::Tensor& weight) {
          weight.stride(1) == 1 && weight.stride(0) >= weight.size(1);
 }
 
+/// Returns the copy of `weight` if products of `rows` rows use it, else null.
+const PreparedWeight* copy_for(const torch::Tensor& weight, int64_t rows) {
+  auto* copy = find_copy(weight);
+  return copy != nullptr && is_faster(*copy, rows) && validate(*copy, weight) ? copy : nullptr;
+}
+
 bool is_large(int64_t rows, const torch::Tensor& weight) {
   return weight.numel() >= kMinElements || rows * weight.numel() >= kMinMultiplications;
 }
@@ -275,8 +329,7 @@ bool supports(const torch::Tensor& weight, WeightFormat format) {
 }  // namespace
 
 bool reads_rows(const torch::Tensor& weight, int64_t rows) {
-  const auto* copy = prepared(weight);
-  return prefers_row_product(rows, weight) && (copy == nullptr || !is_faster(*copy, rows));
+  return prefers_row_product(rows, weight) && copy_for(weight, rows) == nullptr;
 }
 
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
@@ -284,15 +337,13 @@ std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Te
   if (torch::GradMode::is_enabled() && weight.requires_grad()) {
     // The optimizer may change the weight in a way that its version does not show.
     const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
-    if (auto* copy = prepared(owner)) copy->is_valid = false;
+    if (auto* copy = find_copy(owner)) copy->is_valid = false;
   }
   if (!can_use_inference_kernels({&x, &weight, &bias}) || !supports(x, weight, bias)) {
     return std::nullopt;
   }
   const auto rows = x.numel() / x.size(-1);
-  if (const auto* copy = prepared(weight)) {
-    if (is_faster(*copy, rows)) return prepared_linear(x, weight, *copy, bias);
-  }
+  if (const auto* copy = copy_for(weight, rows)) return prepared_linear(x, weight, *copy, bias);
   if (prefers_row_product(rows, weight)) return float_product(x, weight, bias);
   const bool prefers_one_dnn = x.scalar_type() == torch::kFloat && can_use_one_dnn() &&
                                mkl_is_slow() && is_large(rows, weight);
@@ -317,6 +368,7 @@ bool prepare_weight(const torch::Tensor& weight, WeightFormat format) {
   result->format = format;
   result->data = weight.const_data_ptr();
   result->version = weight._version();
+  result->samples = samples_of(weight.detach());
   const auto plain = weight.detach().contiguous();
   switch (format) {
     case WeightFormat::packed:

@@ -97,6 +97,28 @@ TEST_P(PrepareForInference, IsUndoneByTraining) {
   EXPECT_TRUE(close(found, fresh->forward(tokens), 1e-5));
 }
 
+/// Prompts and single tokens must use the same weights.
+TEST_P(PrepareForInference, IsUndoneByScaledWeights) {
+  LanguageModel model(small_config(true));
+  model->eval();
+  prepare_for_inference(model, GetParam());
+  for (auto& parameter : model->parameters()) parameter.data().mul_(1.5);
+  LanguageModel fresh(small_config(true));
+  fresh->eval();
+  for (auto& parameter : fresh->named_parameters()) {
+    parameter.value().copy_(model->named_parameters()[parameter.key()]);
+  }
+  for (const int64_t prompt : {1, 4, 20}) {
+    auto cache = model->make_cache(1);
+    auto fresh_cache = fresh->make_cache(1);
+    for (const auto length : {prompt, int64_t{1}, int64_t{1}}) {
+      const auto tokens = torch::randint(0, 400, {1, length});
+      EXPECT_TRUE(close(model->step(tokens, cache), fresh->step(tokens, fresh_cache), 1e-4))
+          << prompt << " " << length;
+    }
+  }
+}
+
 TEST_P(PrepareForInference, PreparesTheTiedWeightsOfSeq2Seq) {
   Seq2SeqConfig config;
   config.source_vocab_size = 400;

@@ -15,6 +15,8 @@
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/nn/modules/linear.h>
 
+#include <algorithm>
+#include <functional>
 #include <set>
 #include <string>
 #include <tuple>
@@ -215,6 +217,40 @@ TEST_F(CopiedWeightTest, IsNotUsedAfterTheWeightHasChangedInPlace) {
 
 TEST_F(CopiedWeightTest, IsNotUsedAfterTheWeightHasMoved) {
   weight.set_data(weight.clone());
+  EXPECT_FALSE(uses_copy());
+}
+
+/// These writes do not change the version of the weight.
+TEST_F(CopiedWeightTest, IsNotUsedAfterWritesToAllElementsThatLibTorchDoesNotCount) {
+  const std::function<void()> writes[] = {
+      [&] { weight.data().mul_(1.5); },
+      [&] { weight.data().lerp_(torch::randn_like(weight), 1e-3); },
+      [&] { std::fill_n(weight.data_ptr<float>(), weight.numel(), 0.0F); },
+      [&] { weight.detach().data().copy_(weight.flip(0)); }};
+  for (const auto& write : writes) {
+    weight = torch::randn({300, 480});
+    ASSERT_TRUE(prepare_weight(weight, WeightFormat::int8));
+    ASSERT_TRUE(uses_copy());
+    write();
+    EXPECT_FALSE(uses_copy());
+    EXPECT_TRUE(close(apply_linear(x, weight, bias), plain(x, weight, bias), 1e-3));
+  }
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedAfterASparseWeightIsScaled) {
+  for (const auto& strided : {torch::randn({300, 480}), torch::randn({480, 300}).t()}) {
+    weight = strided * torch::rand({300, 480}).gt(0.999);
+    ASSERT_TRUE(prepare_weight(weight, WeightFormat::int8));
+    ASSERT_TRUE(uses_copy());
+    weight.data().mul_(1.5);
+    EXPECT_FALSE(uses_copy());
+  }
+}
+
+TEST_F(CopiedWeightTest, IsNotUsedAgainAfterAChangeIsUndone) {
+  weight.data().mul_(2);
+  EXPECT_FALSE(uses_copy());
+  weight.data().div_(2);
   EXPECT_FALSE(uses_copy());
 }
 

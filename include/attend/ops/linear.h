@@ -63,9 +63,11 @@ inline torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linea
 ///
 /// `apply_linear` stops using the copy if the weight changes in place or is moved, and after any
 /// call with gradients enabled for the weight: create a torch::NoGradGuard before each forward
-/// pass, and call `prepare_weight` again after training. Other changes through `weight.data()` are
-/// not noticed. Weights that were created in
-/// inference mode are not supported. No other thread may use the weight during the call.
+/// pass. Writes that LibTorch does not count, through `weight.data()` or a data pointer, are
+/// noticed if they change one of 16 elements, which are the largest of 16 equal parts of the
+/// weight: for example if they scale, average or replace the weight, but not if they set a few
+/// elements. Call `prepare_weight` again after such a write and after training. Weights that were
+/// created in inference mode are not supported. No other thread may use the weight during the call.
 ///
 ///     prepare_weight(feed_forward->up->weight, WeightFormat::int8);
 ATTEND_API bool prepare_weight(const torch::Tensor& weight, WeightFormat format);
