@@ -13,6 +13,7 @@
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>
 #include <fmt/format.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/utils.h>
 
 #include <algorithm>
@@ -87,6 +88,10 @@ std::shared_ptr<torch::optim::Optimizer> checked(std::shared_ptr<torch::optim::O
                                                  const torch::nn::Module& module,
                                                  const TrainingConfig& config) {
   if (optimizer == nullptr) return make_optimizer(module, config);
+  TORCH_CHECK_VALUE(dynamic_cast<torch::optim::LBFGS*>(optimizer.get()) == nullptr,
+                    "the optimizer is torch::optim::LBFGS, whose step() computes the loss several "
+                    "times in a closure; expected an optimizer whose step() needs no closure, such "
+                    "as SGD");
   for (const auto& group : optimizer->param_groups()) {
     const auto foreign = std::ranges::count_if(group.params(), [&](const auto& parameter) {
       return std::ranges::none_of(parameters,

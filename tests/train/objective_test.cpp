@@ -15,6 +15,7 @@
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
+#include <torch/optim/lbfgs.h>
 #include <torch/optim/sgd.h>
 
 #include <numeric>
@@ -210,6 +211,16 @@ TEST(Objective, NullThrows) {
               throws<c10::ValueError>("requires a loss function, found null"));
   EXPECT_THAT([] { TaskObjective(LanguageModel(nullptr), nullptr, small_config()); },
               throws<c10::ValueError>("requires a task, found null"));
+}
+
+TEST(Objective, LbfgsThrowsBeforeTraining) {
+  const auto net = make_net();
+  EXPECT_THAT(
+      [&] {
+        Trainer(make_objective(net), small_config(), {},
+                std::make_shared<torch::optim::LBFGS>(net->parameters(), 0.1));
+      },
+      throws_naming<c10::ValueError>("LBFGS", "closure"));
 }
 
 TEST(Objective, ATrainerAcceptsAnyOptimizerOfLibTorch) {

@@ -103,13 +103,13 @@ struct TrainerHooks {
 class ATTEND_API Trainer {
  public:
   /// `schedule` maps a step, counted from 0, to its learning rate; by default `lr_at` with
-  /// `config`. `optimizer` may be any optimizer of LibTorch that needs no closure; by default
+  /// `config`. `optimizer` may be any optimizer of LibTorch except LBFGS; by default
   /// `make_optimizer` with `config`. Before each step, the learning rate of all its parameter
   /// groups is set. Module parameters that it does not have are not trained. Throws InputError if a
   /// value of `config` is out of range, or if `config.batch_size` is less than the number of
   /// `processes`. Throws c10::ValueError if the module has no parameters, if the optimizer has
-  /// parameters that do not belong to the module, or if its state is to be distributed and it is
-  /// not an `Optimizer`.
+  /// parameters that do not belong to the module or is LBFGS, whose `step()` needs a closure, or if
+  /// its state is to be distributed and it is not an `Optimizer`.
   ///
   ///     auto sgd = std::make_shared<torch::optim::SGD>(
   ///         net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));

@@ -47,8 +47,9 @@ struct TrainingRunOptions {
   /// run is resumed only with the same values.
   std::map<std::string, std::string> values = {};
   Schedule schedule = {};  ///< learning rate of each step; by default `lr_at` with the config
-  /// Any optimizer of LibTorch for the objective's module; by default `make_optimizer` with the
-  /// config. See `Trainer::Trainer`. A run is resumed only with an optimizer of the same type.
+  /// Any optimizer of LibTorch except LBFGS for the objective's module; by default `make_optimizer`
+  /// with the config. See `Trainer::Trainer`. A run is resumed only with an optimizer of the same
+  /// type.
   std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
   /// The processes that train together; see `Trainer`. Each of them makes the same `TrainingRun`.
   /// Only rank 0 reads and writes the run directory.
