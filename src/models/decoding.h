@@ -3,7 +3,7 @@
 #include "attend/models/stack_config.h"
 #include "attend/nn/kv_cache.h"
 #include "nn/checks.h"
-#include "ops/autocast.h"
+#include "nn/stack_cache.h"
 
 #include <cmath>
 
@@ -43,15 +43,6 @@ inline void check_highest_logit(double highest) {
 inline const torch::Tensor& checked_logits(const torch::Tensor& logits) {
   check_highest_logit(logits.max().item<double>());
   return logits;
-}
-
-/// Returns `options` with the dtype and device of `weight`, a parameter of the model. Under
-/// autocast, the dtype is the autocast dtype, because attention computes keys and values in this
-/// dtype. A float64 `weight` is an exception: autocast does not cast float64.
-inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tensor& weight) {
-  const auto dtype = weight.scalar_type();
-  const auto cast = autocast_dtype(weight.device().type());
-  return options.dtype(cast && dtype != torch::kDouble ? *cast : dtype).device(weight.device());
 }
 
 }  // namespace attend

@@ -2,6 +2,7 @@
 
 #include "nn/checks.h"
 #include "nn/layer_stack.h"
+#include "nn/stack_cache.h"
 
 namespace attend {
 
@@ -27,6 +28,11 @@ torch::Tensor TransformerDecoderImpl::forward(const torch::Tensor& x, const torc
   const auto y = run_blocks<DecoderBlock>(blocks, {x, memory, args, memory_args}, state,
                                           options.gradient_checkpointing());
   return norm.is_empty() ? y : norm.forward(y);
+}
+
+KvCache TransformerDecoderImpl::make_cache(int64_t batch_size, int64_t max_seq_len) const {
+  return stack_cache(*this, options.block().attention(), options.num_layers(), batch_size,
+                     max_seq_len);
 }
 
 void TransformerDecoderImpl::pretty_print(std::ostream& stream) const {

@@ -2,6 +2,7 @@
 
 #include "nn/checks.h"
 #include "nn/layer_stack.h"
+#include "nn/stack_cache.h"
 
 namespace attend {
 
@@ -25,6 +26,11 @@ torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const Atte
   const auto y = run_blocks<TransformerBlock>(blocks, {.x = x, .args = args}, state,
                                               options.gradient_checkpointing());
   return norm.is_empty() ? y : norm.forward(y);
+}
+
+KvCache TransformerEncoderImpl::make_cache(int64_t batch_size, int64_t max_seq_len) const {
+  return stack_cache(*this, options.block().attention(), options.num_layers(), batch_size,
+                     max_seq_len);
 }
 
 void TransformerEncoderImpl::pretty_print(std::ostream& stream) const {

@@ -30,6 +30,8 @@ NAMES = {
     "seq2seq": "Seq2Seq",
     "classifier": "SequenceClassifier",
     "block": "TransformerBlock",
+    "encoder": "TransformerEncoder",
+    "decoder": "TransformerDecoder",
     "attention": "MultiheadAttention",
     "feed_forward": "FeedForward",
     "options": "TransformerBlockOptions",

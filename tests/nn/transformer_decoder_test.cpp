@@ -33,6 +33,17 @@ TEST_F(DecoderStack, EqualsItsBlocksInSequenceThenTheNorm) {
       close(decoder->forward(x, memory, {.causal = true}), torch::layer_norm(h, {8}), 1e-6));
 }
 
+TEST_F(DecoderStack, MakesACacheForItsLayers) {
+  const torch::NoGradGuard no_grad;
+  auto cache = decoder->make_cache(2, 3);
+  std::vector<torch::Tensor> parts;
+  for (const auto& part : x.split({2, 1}, 1)) {
+    cache.extend(part.size(1));
+    parts.push_back(decoder->forward(part, memory, {.causal = true}, {}, {.cache = &cache}));
+  }
+  EXPECT_TRUE(close(torch::cat(parts, 1), decoder->forward(x, memory, {.causal = true}), 1e-5));
+}
+
 TEST_F(DecoderStack, LaterTokensDoNotChangeEarlierOutputs) {
   auto other = x.clone();
   other.select(1, 2).normal_();

@@ -31,6 +31,26 @@ TEST_F(TransformerEncoderTest, EqualsItsBlocksInSequenceThenTheNorm) {
   }
 }
 
+TEST_F(TransformerEncoderTest, MakesACacheForItsLayers) {
+  const torch::NoGradGuard no_grad;
+  for (const auto dtype : {torch::kFloat, torch::kDouble}) {
+    block.attention() = MultiheadAttentionOptions(8, 4).num_kv_heads(2).head_dim(3);
+    TransformerEncoder encoder(block, 3);
+    encoder->to(dtype);
+    const auto input = x.to(dtype);
+    auto cache = encoder->make_cache(2, 5);
+    EXPECT_EQ(cache.max_seq_len(), 5);
+    std::vector<torch::Tensor> parts;
+    for (const auto& part : input.split({3, 1, 1}, 1)) {
+      cache.extend(part.size(1));
+      parts.push_back(encoder->forward(part, {.causal = true}, {.cache = &cache}));
+    }
+    const auto y = torch::cat(parts, 1);
+    EXPECT_EQ(y.scalar_type(), dtype);
+    EXPECT_TRUE(close(y, encoder->forward(input, {.causal = true}), 1e-5));
+  }
+}
+
 TEST_F(TransformerEncoderTest, StateDictHasDocumentedKeys) {
   block.attention().bias(false);
   block.feed_forward().bias(false);

@@ -89,9 +89,11 @@ class ATTEND_API KvCache {
   /// meaning, but are at least 0.
   torch::Tensor positions() const;
 
-  /// Returns the same positions as `positions()`, in a shape for `AttentionArgs::positions`:
-  /// (tokens) if B = 1, or if all sequences have the same length and the last `extend` had no
-  /// padding; otherwise (B, tokens).
+  /// Returns the same positions as `positions()`, in a shape for the `AttentionArgs::positions` of
+  /// `dot_product_attention`: (tokens) if B = 1, or if all sequences have the same length and the
+  /// last `extend` had no padding; otherwise (B, tokens). `MultiheadAttention` sets the argument
+  /// itself if a call has a cache, and refuses it from the caller; so it does with `key_positions`
+  /// and `key_mask`.
   const torch::Tensor& query_positions() const { return step_.positions; }
 
   /// Returns true if the last `extend` had no padding and, after it, all sequences have the same
@@ -99,11 +101,11 @@ class ATTEND_API KvCache {
   /// and `select_rows`, returns true until the next `extend`.
   bool is_aligned() const { return step_.aligned; }
 
-  /// Returns the positions of all keys of a layer, for `AttentionArgs::key_positions`: (B, S), or
+  /// Returns the positions of all keys of a layer, as `AttentionArgs::key_positions`: (B, S), or
   /// (S) if B = 1; int64; -1 = no token. An undefined tensor if `is_aligned()` is true.
   const torch::Tensor& key_positions() const { return step_.key_positions; }
 
-  /// Returns the mask of all keys of a layer, for `AttentionArgs::key_mask`: bool, in the shape of
+  /// Returns the mask of all keys of a layer, as `AttentionArgs::key_mask`: bool, in the shape of
   /// `key_positions`; true = may be attended to. An undefined tensor if `is_aligned()` is true.
   const torch::Tensor& key_mask() const { return step_.key_mask; }
 

@@ -5,6 +5,7 @@
 #include "attend/module_holder.h"
 #include "attend/nn/cloneable.h"
 #include "attend/nn/decoder_block.h"
+#include "attend/nn/kv_cache.h"
 
 #include <torch/nn/modules/common.h>
 #include <torch/nn/modules/container/any.h>
@@ -65,6 +66,16 @@ class ATTEND_API TransformerDecoderImpl : public Cloneable<TransformerDecoderImp
   torch::Tensor forward(const torch::Tensor& x, const torch::Tensor& memory,
                         const AttentionArgs& args = {}, const AttentionArgs& memory_args = {},
                         const ForwardState& state = {});
+
+  /// Returns an empty KV cache for `batch_size` sequences of up to `max_seq_len` tokens, with the
+  /// dtype and device of the weights or, under autocast, the autocast dtype. All layers must have
+  /// the number of key-value heads and the head width of `options.block()`. For sequences longer
+  /// than the memory, with a sliding window, construct the `KvCache` with its own options.
+  ///
+  ///     auto cache = decoder->make_cache(1, 128);
+  ///     cache.extend(x.size(1));
+  ///     auto y = decoder(x, memory, {.causal = true}, {}, {.cache = &cache});
+  KvCache make_cache(int64_t batch_size, int64_t max_seq_len) const;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;

@@ -4,6 +4,7 @@
 #include "attend/arg.h"
 #include "attend/module_holder.h"
 #include "attend/nn/cloneable.h"
+#include "attend/nn/kv_cache.h"
 #include "attend/nn/transformer_block.h"
 
 #include <torch/nn/modules/common.h>
@@ -65,6 +66,16 @@ class ATTEND_API TransformerEncoderImpl : public Cloneable<TransformerEncoderImp
   /// is off if either is set. Throws c10::ValueError if the width is not E.
   torch::Tensor forward(const torch::Tensor& x, const AttentionArgs& args = {},
                         const ForwardState& state = {});
+
+  /// Returns an empty KV cache for `batch_size` sequences of up to `max_seq_len` tokens, with the
+  /// dtype and device of the weights or, under autocast, the autocast dtype. All layers must have
+  /// the number of key-value heads and the head width of `options.block()`. For sequences longer
+  /// than the memory, with a sliding window, construct the `KvCache` with its own options.
+  ///
+  ///     auto cache = encoder->make_cache(1, 128);
+  ///     cache.extend(x.size(1));
+  ///     auto y = encoder(x, {.causal = true}, {.cache = &cache});
+  KvCache make_cache(int64_t batch_size, int64_t max_seq_len) const;
 
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
