@@ -3,12 +3,13 @@
 // same as without the interruption. Arguments: the run directory and, for the test, the number of
 // steps after which the program kills itself.
 #include "attend/export/torchscript.h"
+#include "attend/nn/patch_embedding.h"
 #include "attend/nn/transformer_encoder.h"
 #include "attend/train/dataset_objective.h"
 #include "attend/train/training_run.h"
 
 #include <fmt/format.h>
-#include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <csignal>
 
@@ -29,13 +30,13 @@ struct Stripes : torch::data::datasets::Dataset<Stripes> {
 };
 
 struct VisionTransformerImpl : torch::nn::Module {
-  torch::Tensor forward(const torch::Tensor& images) {          // (B, 1, 16, 16)
-    const auto x = patches(images).flatten(2).transpose(1, 2);  // (B, 16, 32): 4x4 patches
-    return head(encoder(x + positions).mean(1));                // (B, 3)
+  torch::Tensor forward(const torch::Tensor& images) {  // (B, 1, 16, 16)
+    const auto x = encoder(embedding(images));          // (B, 17, 32): class token, 4x4 patches
+    return head(x.select(1, 0));                        // (B, 3)
   }
-  torch::nn::Conv2d patches =
-      register_module("patches", torch::nn::Conv2d(torch::nn::Conv2dOptions(1, 32, 4).stride(4)));
-  torch::Tensor positions = register_parameter("positions", 0.02 * torch::randn({16, 32}));
+  attend::PatchEmbedding embedding = register_module(
+      "embedding",
+      attend::PatchEmbedding(attend::PatchEmbeddingOptions(16, 4, 1, 32).class_token(true)));
   attend::TransformerEncoder encoder = register_module(
       "encoder", attend::TransformerEncoder(attend::TransformerEncoderOptions({32, 4}, 2)));
   torch::nn::Linear head = register_module("head", torch::nn::Linear(32, 3));

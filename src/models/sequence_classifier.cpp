@@ -1,29 +1,30 @@
 #include "attend/models/sequence_classifier.h"
 
 #include "attend/ops/linear.h"
+#include "attend/ops/pooling.h"
 #include "nn/checks.h"
 
 namespace attend {
 namespace {
 
-/// Pools x (..., T, E) to (..., E) over the tokens where key_mask (..., T, 1) is true.
+/// Pools x (..., T, E) to (..., E) over the tokens where key_mask (..., T) is true.
 torch::Tensor pool(const torch::Tensor& x, const torch::Tensor& key_mask, Pooling pooling) {
-  const auto count = key_mask.sum(-2);  // (..., 1)
+  const auto is_token = key_mask.unsqueeze(-1);  // (..., T, 1)
   switch (pooling) {
     case Pooling::mean:
-      return (x * key_mask).sum(-2) / count.clamp_min(1);  // (..., E)
+      return mean_pooling(x, key_mask);  // (..., E)
     case Pooling::max: {
       // Adds a row of -inf, because amax throws for sequences of length 0.
       const auto padding =
           torch::full_like(x.narrow(-2, 0, 0).sum(-2, /*keepdim=*/true), -INFINITY);
       const auto candidates =
-          torch::cat({x.masked_fill(key_mask.logical_not(), -INFINITY), padding}, -2);
-      return candidates.amax(-2).masked_fill(count.eq(0), 0.0);  // (..., E)
+          torch::cat({x.masked_fill(is_token.logical_not(), -INFINITY), padding}, -2);
+      return candidates.amax(-2).masked_fill(is_token.sum(-2).eq(0), 0.0);  // (..., E)
     }
     case Pooling::first: {
       // Selects the first position where key_mask is true, because padding may be on the left.
-      const auto is_first = key_mask.cumsum(-2).eq(1).logical_and(key_mask);
-      return (x * is_first).sum(-2);  // (..., E)
+      const auto is_first = is_token.cumsum(-2).eq(1).logical_and(is_token);
+      return x.masked_fill(is_first.logical_not(), 0.0).sum(-2);  // (..., E)
     }
   }
   C10_THROW_ERROR(ValueError, c10::str("unknown pooling ", static_cast<int>(pooling)));
@@ -66,7 +67,7 @@ torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
   const auto embedded = embedding->forward(tokens, /*positions=*/{}, token_types);
   const auto x = encoder->forward(embedded, {.key_mask = key_mask});  // (..., T, E)
   const auto all = key_mask.defined() ? key_mask : torch::ones_like(tokens, torch::kBool);
-  const auto pooled = pool(x, all.unsqueeze(-1), config.pooling);  // (..., E)
+  const auto pooled = pool(x, all, config.pooling);  // (..., E)
   return apply_linear(pooler ? torch::tanh(apply_linear(pooled, pooler)) : pooled,
                       head);  // (..., C)
 }

@@ -4,6 +4,7 @@
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/mixture_of_experts.h"
 #include "attend/nn/output_gate.h"
+#include "attend/nn/patch_embedding.h"
 #include "attend/nn/qk_norm.h"
 #include "attend/nn/relative_bias.h"
 #include "attend/nn/rotary.h"
@@ -229,6 +230,11 @@ std::vector<ExportCase> position_wise_cases() {
                          FeedForwardOptions(kWidth).dim_feedforward(8).dropout(0.5), options)),
                      {rows()});
   };
+  using PatchOptions = PatchEmbeddingOptions;
+  const auto patches = [](const char* option, const PatchOptions& options) {
+    return make_case("PatchEmbedding", option, PatchEmbedding(options),
+                     {reals("images", {kBatch, 3, 8, 12})});
+  };
   std::vector<ExportCase> cases{
       make_case("LayerNorm", "plain", LayerNorm(kWidth), {rows()}),
       make_case("LayerNorm", "no_bias", LayerNorm(LayerNormOptions(kWidth).bias(false)), {rows()}),
@@ -239,6 +245,9 @@ std::vector<ExportCase> position_wise_cases() {
       make_case("ReZero", "plain", ReZero(), {rows()}),
       make_case("ConstantScale", "plain", ConstantScale(0.5), {rows()}),
       make_case("StochasticDepth", "plain", StochasticDepth(0.5), {rows()}),
+      patches("plain", PatchOptions({8, 12}, {4, 6}, 3, kWidth)),
+      patches("class_token", PatchOptions({8, 12}, {4, 6}, 3, kWidth).class_token(true)),
+      patches("no_bias", PatchOptions({8, 12}, {4, 6}, 3, kWidth).bias(false).dropout(0.5)),
       make_case("SinusoidalPositions", "plain", SinusoidalPositions(kWidth),
                 {non_decreasing("positions")}),
       experts("plain", ExpertsOptions(4)),
