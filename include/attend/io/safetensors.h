@@ -16,7 +16,7 @@ namespace attend {
 /// Content of a safetensors file.
 struct Safetensors {
   std::map<std::string, torch::Tensor> tensors = {};  ///< tensors by name
-  std::map<std::string, std::string> metadata;        ///< the header's `__metadata__`
+  std::map<std::string, std::string> metadata = {};   ///< the header's `__metadata__`
 };
 
 /// Writes a safetensors file, which Python's `safetensors.torch.load_file` can read. An existing
