@@ -2,8 +2,7 @@
 
 #include "attend/ops/alibi.h"
 #include "nn/position_scheme.h"
-
-#include <ATen/OpMathType.h>
+#include "ops/math_type.h"
 
 namespace attend {
 
@@ -21,7 +20,7 @@ void AlibiImpl::before_attention(AttentionContext& context) {
 }
 
 torch::Tensor AlibiImpl::bias_of(const torch::Tensor& offsets, const AttentionContext& context) {
-  const auto exact = offsets.to(at::toOpMathType(context.query.scalar_type()));
+  const auto exact = to_math_type(offsets, context.query);
   return alibi_bias(exact, slopes_.type_as(exact));  // (..., H, T, S)
 }
 

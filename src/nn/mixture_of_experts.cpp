@@ -2,8 +2,7 @@
 
 #include "attend/nn/static_shapes_guard.h"
 #include "nn/checks.h"
-
-#include <ATen/OpMathType.h>
+#include "ops/math_type.h"
 
 #include <tuple>
 
@@ -63,10 +62,10 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   check_width("MixtureOfExperts", x, options.expert().embed_dim());
   const int64_t top_k = options.experts().num_experts_per_tok();
 
-  const auto tokens = x.flatten(0, -2);                                      // (B*T, E)
-  const auto logits = router(tokens).to(at::toOpMathType(x.scalar_type()));  // (B*T, N)
-  const auto probabilities = logits.softmax(-1);                             // (B*T, N)
-  const auto [best, chosen] = logits.topk(top_k, -1);                        // (B*T, K)
+  const auto tokens = x.flatten(0, -2);                 // (B*T, E)
+  const auto logits = to_math_type(router(tokens), x);  // (B*T, N)
+  const auto probabilities = logits.softmax(-1);        // (B*T, N)
+  const auto [best, chosen] = logits.topk(top_k, -1);   // (B*T, K)
   const auto weights =
       options.experts().norm_topk_prob() ? best.softmax(-1) : probabilities.gather(-1, chosen);
 

@@ -2,10 +2,10 @@
 
 #include "nn/checks.h"
 #include "ops/fast_kernels.h"
+#include "ops/math_type.h"
 #include "ops/row_products.h"
 #include "ops/step_kernels.h"
 
-#include <ATen/OpMathType.h>
 #include <ATen/ops/rms_norm.h>
 #include <torch/nn/functional/normalization.h>
 
@@ -113,7 +113,7 @@ torch::Tensor L2NormImpl::forward(const torch::Tensor& x) {
   const auto options = torch::nn::functional::NormalizeFuncOptions().dim(-1);
   // Computed in float32 or wider. In float16, normalize's epsilon (1e-12) would be rounded to 0,
   // and a vector of zeros would give NaN.
-  const auto exact = x.to(at::toOpMathType(x.scalar_type()));
+  const auto exact = to_math_type(x, x);
   return torch::nn::functional::normalize(exact, options).type_as(x) * scale;
 }
 

@@ -1,6 +1,7 @@
 #include "attend/nn/relative_bias.h"
 
 #include "nn/position_scheme.h"
+#include "ops/math_type.h"
 
 #include <torch/nn/init.h>
 
@@ -19,9 +20,7 @@ torch::Tensor buckets_of(const torch::Tensor& offsets, const RelativeBiasOptions
 torch::Tensor look_up(const torch::Tensor& table, const torch::Tensor& buckets) {
   // A table in a half type is converted to float32. The gradient of a bucket is a sum over many
   // pairs of tokens, and half types are too imprecise for this sum.
-  const bool is_reduced = at::isReducedFloatingType(table.scalar_type());
-  auto bias = torch::embedding(is_reduced ? table.to(torch::kFloat) : table, buckets);
-  if (is_reduced) bias = bias.to(table.scalar_type());
+  const auto bias = torch::embedding(to_math_type(table, table), buckets).type_as(table);
   return bias.transpose(-4, -1).squeeze(-1);
 }
 

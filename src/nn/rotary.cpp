@@ -1,8 +1,7 @@
 #include "attend/nn/rotary.h"
 
 #include "nn/position_scheme.h"
-
-#include <ATen/OpMathType.h>
+#include "ops/math_type.h"
 
 namespace attend {
 
@@ -35,7 +34,7 @@ RotaryTables RotaryImpl::shared_tables(const AttentionContext& context,
   for (const double number : key_numbers_) key.add(number);
   return context.state.share(&SharedTensors::rotary, key, [&] {
     const auto tokens = positions.defined() ? positions : positions_like(x, -2);
-    const auto exact = tokens.to(at::toOpMathType(x.scalar_type()));  // (T) or (B, T)
+    const auto exact = to_math_type(tokens, x);  // (T) or (B, T)
     return rotary_tables(exact, frequencies_.type_as(exact), rotary_attention_scaling(options));
   });
 }

@@ -6,6 +6,7 @@
 #include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/double_backward.h"
+#include "ops/math_type.h"
 #include "ops/one_query.h"
 #include "ops/prepared_mask.h"
 #include "ops/short_attention.h"
@@ -27,8 +28,8 @@ torch::Tensor repeat_heads(const torch::Tensor& x, const torch::Tensor& query) {
 /// Softmax of `scores` (..., H, T, S) over the keys and the head's sink. The result does not
 /// contain the sink's weight.
 torch::Tensor softmax_with_sinks(const torch::Tensor& scores, const torch::Tensor& sinks) {
-  const auto zeros = scores.narrow(-1, 0, 0).sum(-1, /*keepdim=*/true);          // (..., H, T, 1)
-  const auto sink = zeros + sinks.to(scores.scalar_type()).reshape({-1, 1, 1});  // (..., H, T, 1)
+  const auto zeros = scores.narrow(-1, 0, 0).sum(-1, /*keepdim=*/true);  // (..., H, T, 1)
+  const auto sink = zeros + sinks.type_as(scores).reshape({-1, 1, 1});   // (..., H, T, 1)
   return torch::softmax(torch::cat({scores, sink}, -1), -1).slice(-1, 0, -1);
 }
 
@@ -45,18 +46,16 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
   // For queries in half types, the scores are computed in float32, as in the fused kernels. Half
   // types lack the range and precision for the sum of scores and mask.
-  const bool narrow = at::isReducedFloatingType(query.scalar_type());
-  const auto type = narrow ? torch::kFloat : query.scalar_type();
-  auto scores =
-      torch::matmul(query.to(type) * scale, key.to(type).transpose(-2, -1));  // (..., T, S)
+  auto scores = torch::matmul(to_math_type(query, query) * scale,
+                              to_math_type(key, query).transpose(-2, -1));  // (..., T, S)
   if (options.soft_cap > 0) scores = torch::tanh(scores / options.soft_cap) * options.soft_cap;
   if (mask.defined()) {
     scores = mask.scalar_type() == torch::kBool ? scores.masked_fill(mask.logical_not(), -INFINITY)
                                                 : scores + mask;
   }
-  auto weights = options.sinks.defined() ? softmax_with_sinks(scores, options.sinks)
-                                         : torch::softmax(scores, -1);
-  if (narrow) weights = weights.to(query.scalar_type());
+  const auto exact_weights = options.sinks.defined() ? softmax_with_sinks(scores, options.sinks)
+                                                     : torch::softmax(scores, -1);
+  const auto weights = exact_weights.type_as(query);
   const auto dropped = torch::dropout(weights, options.dropout, /*train=*/options.dropout > 0);
   return {torch::matmul(dropped, value), weights};
 }

@@ -40,7 +40,7 @@ torch::Tensor unmask_rows(const torch::Tensor& mask, const torch::Tensor& rows) 
 
 /// Casts float masks to the query's dtype.
 torch::Tensor as_kernel_mask(const torch::Tensor& mask, const torch::Tensor& query) {
-  return mask.scalar_type() == torch::kBool ? mask : mask.to(query.scalar_type());
+  return mask.scalar_type() == torch::kBool ? mask : mask.type_as(query);
 }
 
 }  // namespace
@@ -105,8 +105,11 @@ PreparedMask add_bias(const PreparedMask& prepared, const torch::Tensor& bias,
   while (sum.dim() < query.dim()) sum = sum.unsqueeze(0);
   PreparedMask result{.mask = as_kernel_mask(sum, query),
                       .fully_masked_rows = prepared.fully_masked_rows};
-  const bool may_overflow =
-      mask.defined() && mask.is_floating_point() && at::isReducedFloatingType(query.scalar_type());
+  // In a trace, true for every dtype, since the traced model may be cast to a half type.
+  const bool is_narrow =
+      at::isReducedFloatingType(query.scalar_type()) || torch::jit::tracer::isTracing();
+  const bool may_overflow = is_narrow && mask.defined() && mask.is_floating_point() &&
+                            prepared.fully_masked_rows.defined();
   if (may_overflow) {  // the lowest float16 plus a negative bias is -infinity
     const auto rows = fully_masked_rows(result.mask);
     result.mask = unmask_rows(result.mask, rows);

@@ -1,6 +1,6 @@
 #include "attend/ops/rotary.h"
 
-#include <ATen/OpMathType.h>
+#include "ops/math_type.h"
 
 #include <algorithm>
 #include <cmath>
@@ -151,8 +151,7 @@ double rotary_attention_scaling(const RotaryOptions& options) {
 
 RotaryTables rotary_tables(const torch::Tensor& positions, const torch::Tensor& frequencies,
                            double attention_scaling) {
-  const auto angles =
-      positions.to(frequencies.scalar_type()).unsqueeze(-1) * frequencies;  // (..., T, R/2)
+  const auto angles = positions.type_as(frequencies).unsqueeze(-1) * frequencies;  // (..., T, R/2)
   RotaryTables tables{angles.cos(), angles.sin()};
   if (attention_scaling != 1.0)
     tables = {tables.cos * attention_scaling, tables.sin * attention_scaling};
@@ -163,7 +162,7 @@ torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables, b
   check_tables(tables, x);
   const int64_t width = 2 * tables.cos.size(-1);
   const int64_t pair_dim = interleaved ? -1 : -2;
-  const auto rotated_part = x.slice(-1, 0, width).to(tables.cos.scalar_type());
+  const auto rotated_part = x.slice(-1, 0, width).type_as(tables.cos);
   const auto pairs = interleaved ? rotated_part.unflatten(-1, {-1, 2})   // (..., T, R/2, 2)
                                  : rotated_part.unflatten(-1, {2, -1});  // (..., T, 2, R/2)
   const auto a = pairs.select(pair_dim, 0);                              // (..., T, R/2)
@@ -172,14 +171,14 @@ torch::Tensor apply_rotary(const torch::Tensor& x, const RotaryTables& tables, b
   const auto sin = broadcast_over_heads(tables.sin, x);
   const auto rotated = torch::stack({a * cos - b * sin, a * sin + b * cos}, pair_dim)
                            .flatten(-2)
-                           .to(x.scalar_type());  // (..., T, R)
+                           .type_as(x);  // (..., T, R)
   return width == x.size(-1) ? rotated : torch::cat({rotated, x.slice(-1, width)}, -1);
 }
 
 torch::Tensor apply_rotary(const torch::Tensor& x, const torch::Tensor& positions,
                            const RotaryOptions& options) {
   TORCH_CHECK_VALUE(x.dim() >= 2, "apply_rotary expects (..., T, D), found ", x.sizes());
-  const auto exact_positions = positions.to(at::toOpMathType(x.scalar_type()));
+  const auto exact_positions = to_math_type(positions, x);
   const auto frequencies = torch::tensor(rotary_frequencies(x.size(-1), options), torch::kDouble)
                                .type_as(exact_positions);
   return apply_rotary(

@@ -170,6 +170,13 @@ class LoadInPython(unittest.TestCase):
                     part = model(tokens[:batch, :length])
                     torch.testing.assert_close(part, whole[:batch, :length], rtol=1e-4, atol=1e-5)
                 self.assertFalse(torch.isnan(whole).any())
+                for dtype in (torch.float16, torch.bfloat16, torch.float64):
+                    cast = torch.jit.load(io.BytesIO(archive)).to(dtype)
+                    exact = torch.jit.load(io.BytesIO(archive)).to(dtype).double()
+                    self.assertEqual(cast(tokens).dtype, dtype)
+                    torch.testing.assert_close(cast(tokens).double(), exact(tokens), rtol=0.1, atol=0.1)
+                    self.assertEqual(cast.attention(tokens).dtype, dtype)
+                    self.assertEqual(cast.generate(tokens[:, :4], 5, 0.0).shape, (3, 5))
                 # Only the model with relative positions runs on the meta device. The model with
                 # rotary positions has constant tables, and the one with ALiBi routes tokens to
                 # experts.

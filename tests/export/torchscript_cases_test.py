@@ -78,6 +78,49 @@ class TorchScript(unittest.TestCase):
 
         self.for_each(check)
 
+    def test_cast_to_other_dtypes(self):
+        """A file of any dtype can be cast. The reference is the same file with the rounded weights, in
+        float64. The bound follows how much changes of inputs and weights by the epsilon of the dtype change it."""
+        def cast(inputs, dtype):
+            return [value.to(dtype) if value.is_floating_point() else value for value in inputs]
+
+        def change(values, epsilon):
+            return [value * (1 + epsilon * (2 * torch.rand_like(value) - 1)) if value.is_floating_point() else value
+                    for value in values]
+
+        checked = 0
+        for case in cases("torchscript"):
+            if case.draws_random_numbers or case.group.startswith("User") or case.group == "NegativeViews":
+                continue  # other modules than those of this library may contain constants with a dtype
+            if case.group == "SinusoidalPositions":
+                continue  # the output is float32: neither weights nor inputs have a floating point dtype
+            # Rounding can change the experts of a token, and the branch of a random sequence of operators.
+            is_continuous = "expert" not in case.name and "random_sequence" not in case.name
+            for dtype in (torch.float32, torch.float16, torch.bfloat16):
+                epsilon = torch.finfo(dtype).eps
+                with self.subTest(case.name, dtype=dtype), torch.no_grad():
+                    model = torch.jit.load(case.path("torchscript")).to(dtype)
+                    exact, changed = (torch.jit.load(case.path("torchscript")).to(dtype).double() for _ in range(2))
+                    for weight in changed.parameters():
+                        weight.copy_(change([weight], epsilon)[0])
+                    for inputs, _ in case.calls:
+                        narrow = cast(inputs, dtype)
+                        wide = cast(narrow, torch.float64)
+                        expected = as_tuple(exact(*wide))
+                        other = as_tuple(changed(*change(wide, epsilon)))
+                        for value in expected:
+                            self.assertIn(value.dtype, (torch.float64, torch.int64, torch.bool))
+                        for y, e, o in zip(as_tuple(model(*narrow)), expected, other, strict=True):
+                            self.assertEqual(y.dtype, dtype if e.is_floating_point() else e.dtype)
+                            if not is_continuous or not e.is_floating_point() or e.numel() == 0:
+                                continue
+                            e, y, o = (value.nan_to_num(0.0, 0.0, 0.0) for value in (e, y.double(), o))
+                            # Each of some hundred operators rounds about as much as the change of inputs and weights.
+                            bound = 20 * (o - e).abs().max() + 4 * epsilon * e.abs().max() + torch.finfo(dtype).tiny
+                            self.assertLessEqual((y - e).abs().max().item(), bound.item())
+                    checked += 1
+        self.assertGreater(checked, 100)
+
     def test_freeze_and_optimize_for_inference(self):
         for case in find("torchscript", "LanguageModel.plain", "LanguageModel.all_together",
                          "LanguageModel.experts", "SequenceClassifier.mean_padded", "Seq2Seq.plain",
