@@ -5,6 +5,7 @@
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/fast_kernels.h"
 #include "export/check_names.h"
+#include "export/classic_locale_guard.h"
 #include "export/values_read.h"
 #include "ops/rng_state.h"
 
@@ -50,9 +51,10 @@ class ATTEND_API ExportGuard {
   };
   static bool restore(const SavedTensor& saved);  // returns true if the tensor was mutated
 
+  ClassicLocaleGuard locale_;  // LibTorch writes code and messages with the global locale
   EvalGuard eval_;
   torch::NoGradGuard no_grad_;
-  NoInferenceKernelsGuard no_kernels_;  // the exported program calls LibTorch, too
+  NoFastKernelsGuard no_kernels_;  // the exported program calls LibTorch, too
   RecordValuesRead values_read_;
   std::optional<RngGuard> rng_;
   std::vector<SavedTensor> parameters_;

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <iomanip>
+#include <locale>
 #include <sstream>
 #include <string>
 
@@ -24,6 +25,7 @@ double machine_memory() {
 /// Returns a number of bytes as a text, for example "1.5 GiB".
 std::string gibibytes(double bytes) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());
   text << std::fixed << std::setprecision(1) << bytes / (1 << 30) << " GiB";
   return text.str();
 }
@@ -32,6 +34,7 @@ std::string gibibytes(double bytes) {
 /// messages.
 std::string allocation_text(const KvCacheOptions& options, double bytes) {
   std::ostringstream text;
+  text.imbue(std::locale::classic());
   text << "the KvCache needs " << gibibytes(bytes) << " for the keys and values with num_layers ("
        << options.num_layers() << "), batch_size (" << options.batch_size() << "), num_kv_heads ("
        << options.num_kv_heads() << "), max_seq_len (" << options.max_seq_len() << "), head_dim ("

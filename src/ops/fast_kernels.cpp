@@ -13,7 +13,8 @@
 namespace attend {
 namespace {
 
-/// Number of NoInferenceKernelsGuards of this thread.
+/// Numbers of guards of this thread.
+thread_local int no_fast_kernels_guards = 0;
 thread_local int no_inference_kernels_guards = 0;
 
 }  // namespace
@@ -23,7 +24,15 @@ bool fast_kernels_are_enabled() {
     const auto* fast = std::getenv("ATTEND_FAST");
     return fast == nullptr || std::string_view(fast) != "0";
   }();
-  return enabled;
+  return enabled && no_fast_kernels_guards == 0;
+}
+
+NoFastKernelsGuard::NoFastKernelsGuard() {
+  ++no_fast_kernels_guards;
+}
+
+NoFastKernelsGuard::~NoFastKernelsGuard() {
+  --no_fast_kernels_guards;
 }
 
 NoInferenceKernelsGuard::NoInferenceKernelsGuard() {

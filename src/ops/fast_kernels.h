@@ -19,8 +19,8 @@ bool is_plain(const torch::Tensor& tensor);
 bool in_functorch_transform();
 
 /// Returns true if kernels of attend may replace operators of LibTorch for these tensors, of which
-/// some may be undefined: all are plain, the call is not traced, and ATTEND_FAST is not 0. The
-/// result does not depend on GradMode, so that a recomputed forward pass has the same bits.
+/// some may be undefined: all are plain, the call is not traced, and `fast_kernels_are_enabled()`.
+/// The result does not depend on GradMode, so that a recomputed forward pass has the same bits.
 bool can_use_fast_kernels(std::initializer_list<const torch::Tensor*> tensors);
 
 /// The same for kernels without derivatives: also requires that no gradients are computed, that

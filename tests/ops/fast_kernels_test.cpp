@@ -1,5 +1,6 @@
 #include "attend/ops/fast_kernels.h"
 
+#include "attend/ops/attention.h"
 #include "attend/ops/linear.h"
 #include "support/kernels.h"
 
@@ -19,9 +20,30 @@ bool uses_kernel() {
   return operators_of([&] { apply_linear(x, weight); }).count("attend::float_product") == 1;
 }
 
+bool uses_attention_kernel() {
+  const auto x = torch::randn({1, 2, 32, 16});
+  return operators_of([&] { dot_product_attention(x, x, x); }).count("attend::short_attention") ==
+         1;
+}
+
 TEST(FastKernels, AreEnabledUnlessTheEnvironmentVariableIs0) {
   const auto* fast = std::getenv("ATTEND_FAST");
   EXPECT_EQ(fast_kernels_are_enabled(), fast == nullptr || std::string_view(fast) != "0");
+}
+
+TEST(NoFastKernelsGuard, ConcernsAllKernelsOfItsThreadUntilTheOuterGuardEnds) {
+  const bool enabled = fast_kernels_are_enabled();
+  {
+    const NoFastKernelsGuard guard;
+    { const NoFastKernelsGuard nested; }
+    EXPECT_FALSE(fast_kernels_are_enabled());
+    EXPECT_FALSE(uses_kernel());
+    EXPECT_FALSE(uses_attention_kernel());
+    std::thread([&] { EXPECT_EQ(uses_attention_kernel(), enabled); }).join();
+  }
+  EXPECT_EQ(fast_kernels_are_enabled(), enabled);
+  EXPECT_EQ(uses_kernel(), enabled);
+  EXPECT_EQ(uses_attention_kernel(), enabled);
 }
 
 TEST(NoInferenceKernelsGuard, ConcernsItsThreadUntilTheOuterGuardEnds) {

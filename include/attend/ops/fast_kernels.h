@@ -4,15 +4,26 @@
 
 namespace attend {
 
-/// Returns false if the environment variable ATTEND_FAST is 0. All operators are then those of
-/// LibTorch, without kernels of this library.
+/// Returns false if the environment variable ATTEND_FAST is 0, or if this thread has a
+/// `NoFastKernelsGuard`. All operators are then those of LibTorch, without kernels of this library.
 ATTEND_API bool fast_kernels_are_enabled();
 
+/// While a guard exists, the thread that created it uses no kernels of this library. Their results
+/// differ from those of LibTorch's operators by rounding errors. The exporters create a guard,
+/// because the exported programs use LibTorch's operators.
+///
+///     const NoFastKernelsGuard guard;
+class ATTEND_API NoFastKernelsGuard {
+ public:
+  NoFastKernelsGuard();
+  ~NoFastKernelsGuard();
+  NoFastKernelsGuard(const NoFastKernelsGuard&) = delete;
+  NoFastKernelsGuard& operator=(const NoFastKernelsGuard&) = delete;
+};
+
 /// While a guard exists, the thread that created it does not use the kernels of this library that
-/// have no derivatives: those of products, norms and decoding steps. Their results differ
-/// from those of LibTorch's operators by rounding errors. The exporters create a guard, because the
-/// exported programs use LibTorch's operators; so does gradient checkpointing, because it computes
-/// the same numbers with and without gradients.
+/// have no derivatives: those of products, norms and decoding steps. Gradient checkpointing creates
+/// a guard, because it computes the same numbers with and without gradients.
 ///
 ///     const NoInferenceKernelsGuard guard;
 class ATTEND_API NoInferenceKernelsGuard {

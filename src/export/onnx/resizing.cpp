@@ -1,5 +1,7 @@
 #include "export/onnx/rules.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <optional>
 
@@ -60,7 +62,7 @@ std::vector<Resized> resized_dimensions(Call& call) {
     if (each.factor && (!is_fixed(size) || new_size != scaled(size.value, *each.factor))) {
       call.fail("expected an output size or a scale factor of dimension " +
                 std::to_string(dimension) + ", found the output size " + std::to_string(new_size) +
-                " and the scale factor " + std::to_string(*each.factor));
+                " and the scale factor " + fmt::format("{}", *each.factor));
     }
     each.new_size = graph.list({new_size});
   }
