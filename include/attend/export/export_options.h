@@ -78,7 +78,9 @@ struct ExportOptions {
   /// these outputs satisfies |y - expected| <= tolerance * min(1 + |expected|, largest). `expected`
   /// is the corresponding element of the module's outputs. `largest` is the largest absolute value
   /// of the finite elements in the module's output tensor that contains `expected`. Integers,
-  /// Booleans and infinite elements must be equal; NaN must correspond to NaN.
+  /// Booleans and infinite elements must be equal; NaN must correspond to NaN. A larger difference
+  /// is allowed, up to 100 times the tolerance, if it is at most 4 times the change of the output
+  /// that rounding of the parameters, buffers and inputs causes.
   double tolerance = 1e-5;
 };
 
