@@ -9,7 +9,8 @@
 namespace attend {
 namespace {
 
-constexpr int64_t kMaxWithoutMaximum = 512;
+/// Sizes of a dimension without a maximum. Each is just above a size at which forward may branch.
+constexpr std::array<int64_t, 4> kWithoutMaximum{513, 1025, 2049, 4097};
 constexpr int64_t kGrowth = 4;
 constexpr int64_t kFewSizes = 64;
 constexpr int kRandomSizes = 8;
@@ -24,12 +25,15 @@ TrialSizes trial_sizes(const DynamicDimension& dimension, int64_t example,
                        const std::set<int64_t>& constants, uint64_t seed) {
   const bool has_max = dimension.max != std::numeric_limits<int64_t>::max();
   const auto last = has_max ? std::min(dimension.max, std::max(kMaxTrialSize, example))
-                            : std::max(kMaxWithoutMaximum, kGrowth * example);
+                            : std::max(kWithoutMaximum.front(), kGrowth * example);
   TrialSizes sizes;
   // The first size is only 2 times the example's size. The cost measured at the first size is used
   // to predict the costs at the next sizes.
   for (auto size = example * 2; size < last; size *= kGrowth) sizes.growing.push_back(size);
   if (last > example) sizes.growing.push_back(last);
+  for (const auto size : kWithoutMaximum) {
+    if (!has_max && size > last) sizes.growing.push_back(size);
+  }
 
   std::set<int64_t> around;
   for (const auto constant : constants) {

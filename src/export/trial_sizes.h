@@ -12,8 +12,9 @@ namespace attend {
 /// Sizes of a dynamic dimension at which an export is verified.
 struct TrialSizes {
   /// Increasing sizes above the example's size, each at most 4 times the previous size. The last
-  /// size is the maximum. If the dimension has no maximum, the last size is 512 or 4 times the
-  /// example's size, whichever is larger.
+  /// size is the maximum. If the dimension has no maximum, the last size is 4097 or 4 times the
+  /// example's size, whichever is larger, and there is a size between each two of 512, 1024, 2048
+  /// and 4096 that are not below the example's size.
   std::vector<int64_t> growing;
   /// Sizes near the integer constants of the graph. For example, the result of x.slice(1, 0, 512)
   /// has a constant size only if x.size(1) is 512 or more, so sizes near 512 are verified.

@@ -20,7 +20,7 @@ class Export(CommandTest):
         path = self.folder / "model.pt"
         result = self.succeeds("export", self.run_directory, "-o", path)
         self.assertRegex(result.stdout,
-                         r"torchscript, \d+ bytes; file verified at \d+ shapes, batch 1 to 512, "
+                         r"torchscript, \d+ bytes; file verified at \d+ shapes, batch 1 to 4097, "
                          r"length 1 to \d+, max difference \S+\n$")
         self.refuses(["export", self.run_directory, "-o", path], "exists", "--overwrite")
         self.succeeds("export", self.run_directory, "-o", path, "--overwrite")

@@ -31,10 +31,13 @@ TEST(TrialSizes, GrowFromTheExampleToTheMaximum) {
   EXPECT_THAT(sizes_to_try(1, 4, 4).growing, IsEmpty());
 }
 
-TEST(TrialSizes, GrowToAtLeast512WithoutAMaximum) {
-  EXPECT_THAT(sizes_to_try(1, kNoMax, 1).growing, ElementsAre(2, 8, 32, 128, 512));
-  EXPECT_THAT(sizes_to_try(1, kNoMax, 3).growing, ElementsAre(6, 24, 96, 384, 512));
-  EXPECT_THAT(sizes_to_try(1, kNoMax, 200).growing, ElementsAre(400, 800));
+TEST(TrialSizes, GrowToAtLeast4097WithoutAMaximum) {
+  EXPECT_THAT(sizes_to_try(1, kNoMax, 1).growing,
+              ElementsAre(2, 8, 32, 128, 512, 513, 1025, 2049, 4097));
+  EXPECT_THAT(sizes_to_try(1, kNoMax, 3).growing,
+              ElementsAre(6, 24, 96, 384, 513, 1025, 2049, 4097));
+  EXPECT_THAT(sizes_to_try(1, kNoMax, 200).growing, ElementsAre(400, 800, 1025, 2049, 4097));
+  EXPECT_THAT(sizes_to_try(1, kNoMax, 5000).growing, ElementsAre(10000, 20000));
 }
 
 TEST(TrialSizes, AreAroundTheConstants) {
@@ -48,7 +51,7 @@ TEST(TrialSizes, AreAroundTheConstants) {
 TEST(TrialSizes, AreInTheRange) {
   constexpr int64_t kHigh = 100000;
   for (const auto& [min, max, example, last] :
-       std::vector<std::array<int64_t, 4>>{{1, kNoMax, 1, 512},
+       std::vector<std::array<int64_t, 4>>{{1, kNoMax, 1, 4097},
                                            {10, 12, 11, 12},
                                            {5, 1000, 5, 1000},
                                            {1000, 1000000, 2000, 1000000},

@@ -5,14 +5,20 @@
 #include "attend/export/torchscript.h"
 #include "attend/input_error.h"
 #include "attend/model_export/export_plan.h"
+#include "attend/ops/attention.h"
+#include "attend/ops/fast_kernels.h"
 #include "attend/pt2/pt2_program.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
 #include <ATen/CPUGeneratorImpl.h>
+#include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/serialization/import.h>
 #include <torch/nn/modules/linear.h>
 
+#include <locale>
+#include <string_view>
 #include <thread>
 
 namespace attend {
@@ -108,13 +114,27 @@ TEST_P(EachFormat, RejectsBranchesOnSizesInsideTheBounds) {
       throws<std::runtime_error>("a size was specialized: "));
 }
 
+TEST_P(EachFormat, RejectsBranchesOnLargeSizesWithoutAMaximum) {
+  for (const int64_t limit : {512, 1024, 2048, 4096}) {
+    const auto branches = [&](const Inputs& in) {
+      return in[0].size(1) > limit ? in[0] * 2 : in[0] + 1;
+    };
+    EXPECT_THAT(
+        [&] {
+          GetParam().write(*module, branches, {torch::randn({4, 6})}, path,
+                           {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
+        },
+        throws<std::runtime_error>(fmt::format("(4, {})", limit + 1).c_str()));
+  }
+}
+
 TEST_P(EachFormat, VerifiesUpToTheMaximum) {
   const auto forward = [](const Inputs& in) { return in[0].slice(1, -300) * 2; };
   const auto report = GetParam().write(*module, forward, {torch::randn({2, 6})}, path,
                                        {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 4096}}});
   EXPECT_EQ(report.verified_sizes.at("length").min, 1);
   EXPECT_EQ(report.verified_sizes.at("length").max, 4096);
-  EXPECT_EQ(report.verified_sizes.at("batch").max, 512);
+  EXPECT_EQ(report.verified_sizes.at("batch").max, 4097);
   EXPECT_GE(report.num_verified_shapes, 20);
 }
 
@@ -380,6 +400,88 @@ TEST_P(EachFormat, AcceptsBoolScalars) {
     write([&](const torch::Tensor& x) { return function(x > 0); }, {torch::randn({4, 6})});
   }
   write([](const auto& x) { return (x + true).sum(1, /*keepdim=*/true); });
+}
+
+/// Returns large numbers that depend on small differences of attention's output, so that a rounding
+/// error changes them much.
+torch::Tensor large_attention(const torch::Tensor& x) {
+  const auto heads = x.view({1, 2, -1, 16});
+  const auto output = dot_product_attention(heads, heads.flip({-1}), heads).output;
+  return (output - 0.1) * 1000;
+}
+
+/// The exported program calls LibTorch's kernels, whose results differ from those of this library
+/// by more than the tolerance.
+TEST_P(EachFormat, ComparesWithLibTorchsKernels) {
+  const auto x = torch::randn({2, 64, 16});
+  const torch::NoGradGuard no_grad;
+  if (fast_kernels_are_enabled()) {
+    const auto with_kernels = large_attention(x);
+    const NoFastKernelsGuard guard;
+    ASSERT_FALSE(large_attention(x).equal(with_kernels));
+  }
+  const auto forward = [](const Inputs& in) -> Outputs { return large_attention(in[0]); };
+  EXPECT_EQ(GetParam().write(*module, forward, {x}, path, {}).max_abs_diff, 0.0);
+}
+
+/// Returns x + (added - subtracted). In eager mode, x is first added to a large number.
+struct RoundedInEagerModeImpl : torch::nn::Module {
+  explicit RoundedInEagerModeImpl(double number)
+      : added(register_parameter("added", torch::full({6}, number))),
+        subtracted(register_parameter("subtracted", torch::full({6}, number))) {}
+  torch::Tensor forward(const torch::Tensor& x) const {
+    return torch::jit::tracer::isTracing() ? x + (added - subtracted) : (x + added) - subtracted;
+  }
+  torch::Tensor added;
+  torch::Tensor subtracted;
+};
+
+TEST_P(EachFormat, ToleranceFollowsWhatRoundingChanges) {
+  const auto x = torch::rand({4, 6}) + 1;
+  const auto write = [&](double number) {
+    RoundedInEagerModeImpl rounded(number);
+    const auto before = rounded.added.detach().clone();
+    const auto forward = [&](const Inputs& in) -> Outputs { return rounded.forward(in[0]); };
+    const auto report = GetParam().write(rounded, forward, {x}, path, {});
+    EXPECT_TRUE(rounded.added.equal(before));
+    return report.max_abs_diff;
+  };
+  // x + 3000 is rounded by up to 1.2e-4, which exceeds the tolerance of 1e-5 * (1 + x).
+  EXPECT_GT(write(3000.0), 3e-5);
+  // At most 100 times the tolerance is allowed. x + 1e6 is rounded by up to 0.03.
+  EXPECT_THAT([&] { write(1e6); }, throws<std::runtime_error>("the exported program returns"));
+}
+
+/// The rounding of the weights does not explain the difference of another result.
+TEST_P(EachFormat, RejectsSmallDifferencesThatRoundingDoesNotCause) {
+  expect_error([](const auto& x) { return torch::jit::tracer::isTracing() ? x * 1.0001 : x * 1; },
+               "the exported program returns");
+}
+
+struct GermanNumbers : std::numpunct<char> {
+  char do_decimal_point() const override { return ','; }
+  char do_thousands_sep() const override { return '.'; }
+  std::string do_grouping() const override { return "\3"; }
+};
+
+TEST_P(EachFormat, DoesNotDependOnTheGlobalLocale) {
+  const auto scaled = [](const torch::Tensor& x) {
+    return torch::pad(x.slice(1, 0, 123456) * 0.123456, {0, 1}, "constant", 1234567.5);
+  };
+  const auto before = std::locale::global(std::locale(std::locale(), new GermanNumbers));
+  const auto german = std::locale();
+  const auto report = write(scaled);
+  const bool is_restored = std::locale() == german;
+  std::locale::global(before);
+  EXPECT_TRUE(is_restored);
+  EXPECT_EQ(report.max_abs_diff, 0.0);
+  const auto x = torch::randn({4, 6});
+  if (GetParam().name == std::string_view("torchscript")) {
+    EXPECT_TRUE(torch::jit::load(path).forward({x}).toTensor().equal(scaled(x)));
+  }
+  if (GetParam().name == std::string_view("pt2")) {
+    EXPECT_TRUE(load_pt2(path).forward({x}).at(0).equal(scaled(x)));
+  }
 }
 
 TEST_P(EachFormat, RejectsADirectoryAsPath) {
