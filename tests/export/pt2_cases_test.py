@@ -48,10 +48,46 @@ class EachCase(unittest.TestCase):
         if not case.draws_random_numbers:
             self.assertFalse([node for node in program.graph.nodes if "dropout" in str(node.target)])
 
+    def test_unflatten(self):
+        """The modules of the unflattened program have the names of the modules in C++."""
+        for case in cases("pt2"):
+            with self.subTest(case.name):
+                program = torch.export.load(case.path("pt2"))
+                model = torch.export.unflatten(program)
+                assert_same_at_other_shapes(self, model, case)
+                modules = dict(model.named_modules())
+                for name in case.parameters:
+                    self.assertIn(name.rpartition(".")[0], modules)
+
     def test_outputs_and_signature(self):
         for case in cases("pt2"):
             with self.subTest(case.name):
                 self.check(case)
+
+
+class ModuleStacks(unittest.TestCase):
+    def stacks(self, name):
+        (case,) = find("pt2", name)
+        nodes = torch.export.load(case.path("pt2")).graph.nodes
+        return [(str(node.target), [module for module, _ in node.meta["nn_module_stack"].values()])
+                for node in nodes if node.op == "call_function"]
+
+    def test_calls_belong_to_the_modules_of_their_weights(self):
+        stacks = self.stacks("LanguageModel.plain")
+        attention = ["", "decoder", "decoder.blocks.1", "decoder.blocks.1.attention"]
+        self.assertIn(("aten.linear.default", [*attention, attention[-1] + ".qkv"]), stacks)
+        self.assertIn(("aten.scaled_dot_product_attention.default", attention), stacks)
+        self.assertIn(("aten.embedding.default", ["", "embedding", "embedding.token"]), stacks)
+
+    def test_a_submodule_can_be_replaced(self):
+        (case,) = find("pt2", "FeedForward.gelu")
+        model = torch.export.unflatten(torch.export.load(case.path("pt2")))
+        (inputs, expected), *_ = case.calls
+        up = model.up
+        model.up = type("Doubled", (torch.nn.Module,), {"forward": lambda self, x: up(x) * 2})()
+        found = model(*inputs)
+        self.assertEqual(found.shape, expected[0].shape)
+        self.assertFalse(torch.allclose(found, expected[0]))
 
 
 class Few(unittest.TestCase):

@@ -1,10 +1,12 @@
 #include "export/pt2/write_program.h"
 
 #include "export/program/size_expression.h"
+#include "export/pt2/module_stacks.h"
 
 #include <nlohmann/json.hpp>
 
 #include <cmath>
+#include <set>
 
 namespace attend::pt2 {
 namespace {
@@ -93,7 +95,7 @@ Json json_of(const Argument& argument) {
   return std::visit(WriteArgument{}, argument);
 }
 
-Json json_of(const Node& node) {
+Json json_of(const Node& node, const std::string& module_stack) {
   const auto input = [](const NamedArgument& argument) {
     return Json{{"name", argument.name},
                 {"arg", json_of(argument.value)},
@@ -102,7 +104,7 @@ Json json_of(const Node& node) {
   return {{"target", node.target},
           {"inputs", list_of(node.inputs, input)},
           {"outputs", list_of(node.outputs, [](const auto& output) { return json_of(output); })},
-          {"metadata", Json::object()},
+          {"metadata", {{"nn_module_stack", module_stack}}},
           {"is_hop_single_tensor_return", nullptr}};
 }
 
@@ -167,21 +169,33 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
   const auto spec = [](const Output& output) {
     return Json{{"user_output", {{"arg", json_of(output.value)}}}};
   };
-  const Json graph{
-      {"inputs", list_of(program.inputs, tensor)},
-      {"outputs", list_of(program.outputs, value)},
-      {"nodes", list_of(program.nodes, [](const Node& node) { return json_of(node); })},
-      {"tensor_values", tensors},
-      {"sym_int_values", sym_ints},
-      {"sym_bool_values", Json::object()},
-      {"is_single_tensor_return", false},
-      {"custom_obj_values", Json::object()},
-      {"sym_float_values", Json::object()}};
+  const auto stacks = module_stacks(program);
+  auto nodes = Json::array();
+  for (std::size_t i = 0; i < program.nodes.size(); ++i) {
+    nodes.push_back(json_of(program.nodes[i], module_stack_text(stacks[i])));
+  }
+  const Json graph{{"inputs", list_of(program.inputs, tensor)},
+                   {"outputs", list_of(program.outputs, value)},
+                   {"nodes", nodes},
+                   {"tensor_values", tensors},
+                   {"sym_int_values", sym_ints},
+                   {"sym_bool_values", Json::object()},
+                   {"is_single_tensor_return", false},
+                   {"custom_obj_values", Json::object()},
+                   {"sym_float_values", Json::object()}};
+  auto module_calls = Json::array({call_of(program)});
+  std::set<std::string> called{""};
+  for (const auto& stack : stacks) {
+    for (const auto& name : stack) {
+      if (called.insert(name).second)
+        module_calls.push_back({{"fqn", name}, {"signature", nullptr}});
+    }
+  }
   const Json module{{"graph", graph},
                     {"signature",
                      {{"input_specs", list_of(program.inputs, spec_of)},
                       {"output_specs", list_of(program.outputs, spec)}}},
-                    {"module_call_graph", Json::array({call_of(program)})},
+                    {"module_call_graph", module_calls},
                     {"metadata", Json::object()},
                     {"treespec_namedtuple_fields", Json::object()}};
   return Json{{"graph_module", module},
