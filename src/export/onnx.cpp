@@ -6,6 +6,7 @@
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
 #include "export/program/checked_program.h"
+#include "export/program/node_arguments.h"
 #include "export/program/traced_program.h"
 #include "export/traced_calls.h"
 #include "export/verify.h"
@@ -15,6 +16,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <tuple>
 
 namespace attend {
@@ -37,6 +39,32 @@ std::map<std::string, std::string> tied_weights(const program::TracedProgram& tr
     if (!is_first) tied.emplace(input.target, found->second);
   }
   return tied;
+}
+
+/// Throws std::runtime_error if the weights that the program reads have 2 GiB or more, the limit of
+/// protobuf.
+void check_size(const program::TracedProgram& traced) {
+  constexpr std::size_t kMaxBytes = std::size_t{1} << 31;
+  std::set<std::string> read;
+  const auto add = [&](const program::Argument& argument) {
+    for (auto& name : program::names_in(argument)) read.insert(std::move(name));
+  };
+  for (const auto& node : traced.program.nodes) {
+    for (const auto& input : node.inputs) add(input.value);
+  }
+  for (const auto& output : traced.program.outputs) add(output.value);
+  const auto tied = tied_weights(traced);
+  std::size_t bytes = 0;
+  for (const auto& input : traced.program.inputs) {
+    if (input.kind == program::InputKind::user || !read.contains(input.name)) continue;
+    if (!tied.contains(input.target)) bytes += traced.weights.at(input.target).nbytes();
+  }
+  if (bytes >= kMaxBytes) {
+    throw std::runtime_error(
+        fmt::format("weights ({} bytes) must be smaller than the limit of ONNX files ({} bytes); "
+                    "use .pt2 or TorchScript, or weights in a smaller dtype",
+                    bytes, kMaxBytes));
+  }
 }
 
 /// Returns a map from the symbolic expression of each dynamic dimension to the dimension's name in
@@ -104,7 +132,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
     if (!is_identifier(name)) name = fmt::format("input{}", i);
   }
   const auto traced = program::trace_program(module, forward, example_inputs, trace_options,
-                                             program::UnknownDimensions::placeholder);
+                                             program::UnknownDimensions::placeholder, check_size);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
                     "forward must return at least one output, found 0");

@@ -86,9 +86,31 @@ TEST(Onnx, VerifiesTheTraceAtOtherShapes) {
   const auto report = export_model(model, directory / "model.onnx");
   EXPECT_LE(report.max_abs_diff, 1e-5);
   EXPECT_EQ(report.verified_sizes.at("batch").min, 1);
-  EXPECT_EQ(report.verified_sizes.at("batch").max, 512);
+  EXPECT_EQ(report.verified_sizes.at("batch").max, 4097);
   EXPECT_EQ(report.verified_sizes.at("length").min, 1);
   EXPECT_EQ(report.verified_sizes.at("length").max, 12);
+}
+
+/// The weights are on the device meta, so they need no memory. An exporter that did more than trace
+/// the module before it compares the sizes would fail for other reasons.
+TEST(Onnx, RejectsWeightsOf2GiBBeforeTheWork) {
+  const TemporaryDirectory directory;
+  torch::nn::Module module;
+  const auto meta = torch::TensorOptions(torch::kMeta);
+  const auto weight = module.register_parameter("weight", torch::empty({1 << 29}, meta));
+  module.register_parameter("unused", torch::empty({1 << 30}, meta));
+  int calls = 0;
+  const auto forward = [&](const std::vector<torch::Tensor>& in) -> Outputs {
+    ++calls;
+    return in[0] + weight.slice(0, 0, 4);
+  };
+  EXPECT_THAT(
+      [&] {
+        export_onnx(module, forward, {torch::empty({4}, meta)}, directory / "model.onnx", {});
+      },
+      throws_naming<std::runtime_error>("2147483648"));
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
 }
 
 TEST(Onnx, NamesInputsOutputsAndParameters) {

@@ -153,18 +153,10 @@ std::string extra_fields(const std::map<std::string, std::string>& metadata) {
 std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
                       const std::map<std::string, std::string>& dimension_names,
                       const std::map<std::string, std::string>& metadata) {
-  constexpr std::size_t kMaxBytes = std::size_t{1} << 31;
   std::map<std::string, torch::Tensor> initializers;
-  std::size_t bytes = 0;
   for (const auto& weight : model.weights) {
     const auto& tensor = weights.at(weight.name);
     initializers.emplace(weight.name, contiguous_on_cpu(tensor));
-    bytes += tensor.nbytes();
-  }
-  if (bytes >= kMaxBytes) {
-    throw std::runtime_error(
-        fmt::format("weights ({} bytes) must be smaller than the limit of ONNX files ({} bytes)",
-                    bytes, kMaxBytes));
   }
   ToJit conversion(dimension_names);
   const auto graph = conversion.convert(model);

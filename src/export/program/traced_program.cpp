@@ -20,12 +20,14 @@ std::vector<torch::Tensor> TracedProgram::constants() const {
 
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
-                            const ExportOptions& options, UnknownDimensions unknown_dimensions) {
+                            const ExportOptions& options, UnknownDimensions unknown_dimensions,
+                            const std::function<void(const TracedProgram&)>& after_trace) {
   const StaticShapesGuard static_shapes_guard;
   auto scripted = to_script_module(module);
   add_traced_method(scripted, "forward", function, example_inputs, options.input_names);
   check_recurrent_layers(scripted, "forward", module, function, example_inputs, options.dynamic);
   auto traced = program_from_trace(scripted);
+  if (after_trace) after_trace(traced);
   traced.integers = integer_constants(*scripted.get_method("forward").graph());
   try {
     infer_tensor_meta(traced, example_inputs, options.dynamic, unknown_dimensions);

@@ -8,6 +8,7 @@
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <set>
 #include <string>
@@ -28,9 +29,12 @@ struct ATTEND_API TracedProgram {
 /// Traces `function`, which calls `module`, and returns a program with tensor metadata. Throws
 /// std::runtime_error if an operator cannot be represented or a dimension is specialized. The
 /// message names the operator and, for a specialized dimension, the call site.
+/// `after_trace`, if set, is called with the program without tensor metadata, before the program is
+/// run at other sizes.
 ATTEND_API TracedProgram
 trace_program(const torch::nn::Module& module, const Forward& function,
               const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,
-              UnknownDimensions unknown_dimensions = UnknownDimensions::unbacked);
+              UnknownDimensions unknown_dimensions = UnknownDimensions::unbacked,
+              const std::function<void(const TracedProgram&)>& after_trace = {});
 
 }  // namespace attend::program
