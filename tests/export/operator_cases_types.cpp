@@ -99,6 +99,44 @@ void add_functions(OperatorTable& with) {
                    large.norm(3, {-1}), std::get<0>(torch::std_mean(large, false)),
                    large.mean(-1),      torch::cosine_similarity(large, large.flip({-1}), -1)};
   });
+  // The exponentials and the sums of many elements of these inputs overflow float16.
+  with("exponentials_of_large", [](T x) {
+    const auto large = (x * 4).round() * 8;
+    return Tensors{large.logsumexp(-1),
+                   large.logsumexp({1, 2}),
+                   large.softmax(-1),
+                   large.log_softmax(-1),
+                   torch::softplus(large),
+                   torch::log_sigmoid(large),
+                   torch::mish(large),
+                   torch::elu(large),
+                   torch::celu(large),
+                   torch::selu(large),
+                   torch::logaddexp(large, large.flip({-1})),
+                   torch::logaddexp2(large, large.flip({-1}))};
+  });
+  with("long_rows", [](T x) {
+    const auto row = (x.select(-1, 0).abs() + 1).repeat({1, 4096}) * 16;  // (B, 4096 * T)
+    return Tensors{row.mean(-1), row.softmax(-1) * 4096, (row / 16).logsumexp(-1),
+                   torch::layer_norm(x.repeat({1, 1, 32}) * 300, {192})};
+  });
+  with("large_numbers", [](T x) {
+    const auto large = (x.sign() + 2) * 300;  // 300 or more, so that products overflow float16
+    return Tensors{(large * 60).logsumexp(-1),
+                   torch::gelu(large),
+                   torch::gelu(large, "tanh"),
+                   torch::addcmul(large, large, large, 0.01),
+                   torch::addcdiv(large, large, large / 90000, 1e-3),
+                   torch::lerp(large * -60, large * 50, 0.25),
+                   torch::layer_norm(large * x, {6}),
+                   torch::expm1(x * 0.001),
+                   torch::log1p(large)};
+  });
+  with("attention_with_the_lowest_mask", [](T x) {
+    const auto lowest = x.scalar_type() == torch::kHalf ? -65504.0 : -3e38;
+    const auto mask = torch::where(x.select(-1, 0) > 0.2, 0.0, lowest).type_as(x).unsqueeze(1);
+    return torch::scaled_dot_product_attention(x * 4, x * 4, x, mask);
+  });
   with("scatter_add", [](T x) {
     const auto indices = torch::zeros_like(x, torch::kLong);
     return Tensors{x.scatter_add(-1, indices, x),

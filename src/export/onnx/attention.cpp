@@ -2,6 +2,8 @@
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 #include <string>
 
@@ -62,14 +64,17 @@ Value causal_mask(Call& call) {
 void attention(Call& call) {
   auto& graph = call.graph();
   if (call.has("dropout_p") && call.real("dropout_p") > 0.0) {
-    call.fail("dropout_p must be 0, found " + std::to_string(call.real("dropout_p")));
+    call.fail("dropout_p must be 0, found " + fmt::format("{}", call.real("dropout_p")));
   }
   const auto query = call.tensor("query");
-  const auto minus_infinity = graph.number(query.type, -INFINITY);
+  const auto minus_infinity = graph.number(at_least_float32(query.type), -INFINITY);
   const auto key = repeat_heads(call, "key");
   const auto rank = call.rank("key");
   const auto scaled = graph.add("Mul", {query, scale_of(call)});
-  auto scores = graph.add("MatMul", {scaled, swap(call, key, rank, rank - 2, rank - 1)});
+  const auto products = graph.add("MatMul", {scaled, swap(call, key, rank, rank - 2, rank - 1)});
+  // As in LibTorch, masks are added and weights are computed in float32: the sum of the lowest
+  // float16 and a score is -infinity in float16.
+  auto scores = graph.cast(products, at_least_float32(query.type));
   Value has_keys;  // bool (..., T, 1), false for queries whose keys are all masked
   Value mask;
   if (call.has("attn_mask")) mask = call.tensor("attn_mask");
@@ -84,7 +89,7 @@ void attention(Call& call) {
     const auto best = reduce(call, "ReduceMax", mask, {call.rank("attn_mask") - 1}, true);
     has_keys = graph.compare("Greater", best, graph.number(mask.type, -INFINITY));
   }
-  const auto weights = graph.add("Softmax", {scores}, {{"axis", -1}});
+  const auto weights = graph.cast(graph.add("Softmax", {scores}, {{"axis", -1}}), query.type);
   auto result = graph.add("MatMul", {weights, repeat_heads(call, "value")});
   // For a query whose keys are all masked, Softmax returns NaN. LibTorch's
   // scaled_dot_product_attention returns zeros. A causal mask never masks all keys of a query.

@@ -60,7 +60,8 @@ const std::string& Call::tensor_name(const std::string& name) const {
 }
 
 Value Call::tensor(const std::string& name) {
-  return translation_.values.at(tensor_name(name));
+  const auto value = translation_.values.at(tensor_name(name));
+  return graph().cast(value, computed_type(value.type));
 }
 
 std::vector<std::optional<std::string>> Call::optional_tensors(const std::string& name) const {
@@ -234,7 +235,7 @@ const std::string& Call::result_name(std::size_t i) const {
 }
 
 Type Call::result_type(std::size_t i) const {
-  return type_of(meta(result_name(i)));
+  return computed_type(type_of(meta(result_name(i))));
 }
 
 const Sizes& Call::result_sizes(std::size_t i) const {

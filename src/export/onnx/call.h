@@ -17,6 +17,10 @@ class Call {
 
   Graph& graph() { return translation_.graph; }
 
+  /// From now on, the call has arguments and results in float32 instead of float16 or bfloat16.
+  /// `set_output` casts the results back.
+  void compute_in_float32() { computes_in_float32_ = true; }
+
   // Arguments of the call. `name` is the name of the argument in the operator's schema.
 
   /// Returns true if the argument is present and not None.
@@ -93,10 +97,15 @@ class Call {
   const std::string& tensor_name(const std::string& name) const;
   const std::string& result_name(std::size_t i) const;
   const program::TensorMeta& meta(const std::string& name_in_program) const;
+  /// Returns the type in which the call computes with tensors of type `type`.
+  Type computed_type(Type type) const {
+    return computes_in_float32_ ? at_least_float32(type) : type;
+  }
 
   const program::Node& node_;
   Translation& translation_;
   std::vector<std::string> results_;
+  bool computes_in_float32_ = false;
 };
 
 /// Returns the names of the tensors that a node returns.

@@ -3,6 +3,47 @@
 #include "pt2/program/target.h"
 
 namespace attend::onnx {
+namespace {
+
+/// Operators that LibTorch computes in float32 for inputs in float16 and bfloat16, and whose
+/// intermediate results may overflow or lose digits in these types. ONNX does not define the
+/// precision in which a runtime computes operators such as Softmax. onnxruntime returns infinity
+/// for ReduceLogSumExp of some large float16.
+constexpr std::array kInFloat32{"_log_softmax.default",
+                                "_softmax.default",
+                                "addcdiv.default",
+                                "addcmul.default",
+                                "celu.default",
+                                "elu.default",
+                                "erfc.default",
+                                "expm1.default",
+                                "gelu.default",
+                                "layer_norm.default",
+                                "lerp.Scalar",
+                                "lerp.Tensor",
+                                "log1p.default",
+                                "log_sigmoid.default",
+                                "log_softmax.int",
+                                "logaddexp.default",
+                                "logaddexp2.default",
+                                "logit.default",
+                                "logsumexp.default",
+                                "mean.default",
+                                "mean.dim",
+                                "mish.default",
+                                "selu.default",
+                                "softmax.int",
+                                "softplus.default",
+                                "cosine_similarity.default"};
+
+Rule in_float32(const Rule& rule) {
+  return [rule](Call& call) {
+    call.compute_in_float32();
+    rule(call);
+  };
+}
+
+}  // namespace
 
 const Rules& all_rules() {
   static const Rules all = [] {
@@ -29,6 +70,7 @@ const Rules& all_rules() {
     add_scatter_rules(rules);
     add_shape_rules(rules);
     add_slice_rules(rules);
+    for (const auto* key : kInFloat32) rules.at(key) = in_float32(rules.at(key));
     return rules;
   }();
   return all;
