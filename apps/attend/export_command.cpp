@@ -6,6 +6,7 @@
 #include "io/utf8.h"
 #include "options.h"
 #include "output_file.h"
+#include "report/encoding.h"
 #include "run_option.h"
 #include "train/recipe_fields.h"
 
@@ -81,17 +82,13 @@ std::map<std::string, std::string> extra_files(const train::Run& run) {
   return files;
 }
 
-/// Returns the files whose content is UTF-8 text, because .pt2 and ONNX files can store only text.
-/// Prints a message for each binary file.
+/// Encodes binary files, such as tokenizer.model, as tokenizer.model.base64, because .pt2 and ONNX
+/// files can store only UTF-8 text.
 std::map<std::string, std::string> texts_of(const std::map<std::string, std::string>& files) {
   std::map<std::string, std::string> texts;
   for (const auto& [name, content] : files) {
-    if (replace_invalid_utf8(content) == content) {
-      texts.emplace(name, content);
-    } else {
-      fmt::print(stderr, "attend: {} is binary and cannot be stored in this format; skipped\n",
-                 name);
-    }
+    const bool is_text = replace_invalid_utf8(content) == content;
+    texts.emplace(is_text ? name : name + ".base64", is_text ? content : to_base64(content));
   }
   return texts;
 }
@@ -173,7 +170,8 @@ void add_export_command(CLI::App& app) {
       "onnx          onnxruntime and other ONNX runtimes\n"
       "safetensors   weights only\n\n"
       "All formats except safetensors contain tokenizer.json and recipe.toml as extra files.\n"
-      "If the run has a subword tokenizer, a TorchScript file also contains tokenizer.model.\n"
+      "If the run has a subword tokenizer, they also contain tokenizer.model (TorchScript) or\n"
+      "tokenizer.model.base64 (.pt2 and ONNX).\n"
       "Before a TorchScript or .pt2 file is written, its content is loaded and compared with the\n"
       "model at several input shapes. For ONNX, the traced program is compared instead.\n\n"
       "Examples:\n"

@@ -4,6 +4,7 @@ Run by CTest with ATTEND set to the built command; the export test needs torch, 
 SentencePiece test needs its Python package; otherwise they are skipped.
 """
 
+import base64
 import json
 import pathlib
 import shutil
@@ -134,6 +135,23 @@ class Subwords(RunsTest):
         torch.jit.load(file, _extra_files=extra)
         for name in ("tokenizer.json", "tokenizer.model"):
             self.assertEqual(extra[name], (self.run_directory / name).read_bytes())
+
+    @unittest.skipUnless(torch, "needs torch for Python")
+    def test_a_pt2_archive_contains_the_binary_file_as_base64(self):
+        file = self.folder / "model.pt2"
+        self.use("export", self.run_directory, "-o", file)
+        extra = {"tokenizer.json": "", "tokenizer.model.base64": ""}
+        torch.export.load(file, extra_files=extra)
+        self.assertEqual(extra["tokenizer.json"], (self.run_directory / "tokenizer.json").read_text())
+        self.assertEqual(base64.b64decode(extra["tokenizer.model.base64"]),
+                         (self.run_directory / "tokenizer.model").read_bytes())
+
+    def test_an_onnx_file_contains_the_binary_file_as_base64(self):
+        file = self.folder / "model.onnx"
+        self.use("export", self.run_directory, "-o", file)
+        encoded = base64.b64encode((self.run_directory / "tokenizer.model").read_bytes())
+        self.assertIn(b"tokenizer.model.base64", file.read_bytes())
+        self.assertIn(encoded, file.read_bytes())
 
     @unittest.skipUnless(sentencepiece, "needs sentencepiece for Python")
     def test_the_sentencepiece_package_agrees(self):
