@@ -4,12 +4,12 @@
 #include "terminal.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -28,10 +28,11 @@ constexpr std::size_t kBarFrame = 3;  // a space and two brackets
 constexpr std::size_t kMinBar = 10;
 constexpr std::size_t kMaxBar = 30;
 constexpr const char* kSeparator = " | ";
+constexpr const char* kBestText = "best";
 
 // Fields in order of importance, the most important first. If the terminal is too narrow, the
 // least important fields are dropped.
-enum Rank { kSteps, kLoss, kEta, kBar, kSkipped, kSpeed, kLr };
+enum Rank { kSteps, kValLoss, kBest, kLoss, kAccuracy, kEta, kBar, kSkipped, kSpeed, kLr };
 
 struct Field {
   Rank rank;
@@ -78,13 +79,13 @@ std::string joined(const std::vector<Field>& fields) {
   return text;
 }
 
-/// Returns the fields that fit in `columns`. Fields less important than the bar are dropped if the
-/// bar would not fit beside them.
-std::vector<Field> fitting(std::vector<Field> fields, std::size_t columns) {
+/// Returns the fields that fit in `columns`. Fields less important than the bar are dropped if a
+/// bar of `min_bar` columns would not fit beside them.
+std::vector<Field> fitting(std::vector<Field> fields, std::size_t columns, std::size_t min_bar) {
   const auto by_rank = [](const Field& a, const Field& b) { return a.rank < b.rank; };
   while (!fields.empty()) {
     const auto last = std::max_element(fields.begin(), fields.end(), by_rank);
-    const auto bar = last->rank > kBar ? kBarFrame + kMinBar : 0;
+    const auto bar = last->rank > kBar ? min_bar : 0;
     if (joined(fields).size() + bar <= columns) break;
     fields.erase(last);
   }
@@ -110,8 +111,8 @@ std::string progress_bar(const train::Progress& progress, int64_t max_steps, int
   const auto columns = static_cast<std::size_t>(std::max(width, 0));
   const double fraction = fraction_done(progress, max_steps);
   const auto percent = fmt::format("{:3.0f}%", std::floor(fraction * 100));
-  const auto fields =
-      fitting(fields_of(progress, max_steps), columns - std::min(percent.size(), columns));
+  const auto fields = fitting(fields_of(progress, max_steps),
+                              columns - std::min(percent.size(), columns), kBarFrame + kMinBar);
   const auto rest = joined(fields);
   const auto taken = percent.size() + rest.size();
   const auto room = columns > taken ? columns - taken : 0;
@@ -125,25 +126,32 @@ std::string step_line(const train::Progress& progress, int64_t max_steps) {
   return "step" + joined(fields_of(progress, max_steps));
 }
 
-/// Formats a log line for an evaluation at `step`:
+/// Formats a log line for an evaluation at `step`. The text has at most `columns` columns; fields
+/// that do not fit are dropped. If all fields fit, the text is, for example:
 ///
-///     step 168/400 | train loss 2.3450 | val loss 2.2510 | acc 97.3% | 51.2k tok/s | eta 1:12
+///     step 168/400 | train loss 2.3450 | val loss 2.2510 | acc 97.3% | 51.2k tok/s | eta 1:12 |
+///     best
 std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
-                            const train::Progress& progress, int64_t max_steps) {
+                            const train::Progress& progress, int64_t max_steps, bool is_best,
+                            std::size_t columns) {
   // There is no progress before an evaluation that is repeated when a run resumes.
   const bool has_progress = progress.step > 0;
-  std::vector<std::string> fields{fmt::format("step {}/{}", step, max_steps)};
-  if (has_progress) fields.push_back(fmt::format("train loss {:.4f}", progress.train_loss));
-  fields.push_back(fmt::format("val loss {:.4f}", evaluation.loss));
+  std::vector<Field> fields{{kSteps, fmt::format("{}/{}", step, max_steps)}};
+  if (has_progress)
+    fields.push_back({kLoss, fmt::format("train loss {:.4f}", progress.train_loss)});
+  fields.push_back({kValLoss, fmt::format("val loss {:.4f}", evaluation.loss)});
   if (const auto accuracy = evaluation.accuracy())
-    fields.push_back(fmt::format("acc {:.1f}%", *accuracy * 100));
+    fields.push_back({kAccuracy, fmt::format("acc {:.1f}%", *accuracy * 100)});
   if (has_progress) {
-    fields.push_back(speed_text(progress));
-    fields.push_back(eta_text(progress));
+    fields.push_back({kSpeed, speed_text(progress)});
+    fields.push_back({kEta, eta_text(progress)});
   }
   if (progress.skipped_steps > 0)
-    fields.push_back(fmt::format("skipped {}", progress.skipped_steps));
-  return fmt::format("{}", fmt::join(fields, kSeparator));
+    fields.push_back({kSkipped, fmt::format("skipped {}", progress.skipped_steps)});
+  if (is_best) fields.push_back({kBest, kBestText});
+  const std::string start = "step";
+  return start + joined(fitting(std::move(fields), columns - std::min(start.size(), columns),
+                                /*min_bar=*/0));
 }
 
 }  // namespace
@@ -168,10 +176,16 @@ void ProgressLine::on_progress(const train::Progress& progress) {
 }
 
 void ProgressLine::on_evaluation(int64_t step, const train::Evaluation& evaluation) {
-  auto text = evaluation_line(step, evaluation, last_, max_steps_);
-  if (evaluation.loss < best_loss_) {
-    best_loss_ = evaluation.loss;
-    text += " | " + colored("best", kGreen, colors_);
+  const bool is_best = evaluation.loss < best_loss_;
+  if (is_best) best_loss_ = evaluation.loss;
+  // -1, as for the bar. A log has lines of any length.
+  const auto columns = terminal_ ? static_cast<std::size_t>(terminal_width(STDERR_FILENO) - 1)
+                                 : std::numeric_limits<std::size_t>::max();
+  auto text = evaluation_line(step, evaluation, last_, max_steps_, is_best, columns);
+  const std::string_view best(kBestText);
+  if (text.ends_with(best)) {
+    text.erase(text.size() - best.size());
+    text += colored(kBestText, kGreen, colors_);
   }
   print_line(text);
   if (terminal_) draw();

@@ -6,6 +6,7 @@
 #include "attend/train/device.h"
 #include "error_message.h"
 #include "evaluation_text.h"
+#include "help_formatter.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "loss_chart.h"
@@ -104,6 +105,14 @@ class Training {
  private:
   std::string directory() const { return printable(run_.directory().path().string()); }
 
+  /// Prints a line of the header. On a terminal, a long line is wrapped; a log has one line each.
+  static void print_line(const std::string& label, const std::string& text) {
+    const auto indent = report_line("", "").size() - 1;
+    const auto width = static_cast<std::size_t>(terminal_width(STDOUT_FILENO));
+    const bool wraps = output_is_terminal() && width > indent;
+    fmt::print("{}", report_line(label, wraps ? wrap(text, width - indent, indent) : text));
+  }
+
   void print_header() {
     for (const auto& damage : run_.damaged()) {
       write_error(
@@ -113,28 +122,23 @@ class Training {
     const auto step = run_.state().step;
     const auto& stack = recipe.stack();
     const auto parameters = parameter_count(train::module_of(run_.model()));
-    fmt::print("{}{}{}{}", report_line("task", recipe.task),
-               report_line("model", fmt::format("{}: {} parameters, num_layers {}, num_heads {}, "
-                                                "embed_dim {}, vocab_size {}",
-                                                train::model_kind(recipe.model), parameters,
-                                                stack.num_layers, stack.num_heads, stack.embed_dim,
-                                                run_.task().tokenizer().size())),
-               report_line("device", run_.device().str()), report_line("run", directory()));
+    print_line("task", recipe.task);
+    print_line(
+        "model",
+        fmt::format("{}: {} parameters, num_layers {}, num_heads {}, embed_dim {}, vocab_size {}",
+                    train::model_kind(recipe.model), parameters, stack.num_layers, stack.num_heads,
+                    stack.embed_dim, run_.task().tokenizer().size()));
+    print_line("device", run_.device().str());
+    fmt::print("{}", report_line("run", directory()));
     const auto& training = recipe.training;
-    if (epochs_ > 0) {
-      fmt::print("{}",
-                 report_line("epochs", fmt::format("{} = {} steps", epochs_, training.max_steps)));
-    }
+    if (epochs_ > 0)
+      print_line("epochs", fmt::format("{} = {} steps", epochs_, training.max_steps));
     if (training.warmup_steps > training.max_steps) {
-      fmt::print(
-          "{}",
-          report_line("warm-up", fmt::format("{} steps, more than the {} of the training: the "
-                                             "learning rate does not reach lr; see --warmup-steps",
-                                             training.warmup_steps, training.max_steps)));
+      print_line("warm-up", fmt::format("{} steps, more than the {} of the training: the learning "
+                                        "rate does not reach lr; see --warmup-steps",
+                                        training.warmup_steps, training.max_steps));
     }
-    for (const auto& note : run_.task().data_notes()) {
-      fmt::print("{}", report_line(note.name, note.text));
-    }
+    for (const auto& note : run_.task().data_notes()) print_line(note.name, note.text);
     if (run_.initial_weights()) print_initial_weights(*run_.initial_weights());
     if (run_.is_resumed()) {
       const bool saved = !run_.directory().checkpoints().latest().empty();
@@ -146,7 +150,7 @@ class Training {
               ? fmt::format(" with {} processes, before with {}: dropout has other random numbers",
                             now, before)
               : "";
-      fmt::print("{}", report_line("resumed", fmt::format("from step {}{}", step, note)));
+      print_line("resumed", fmt::format("from step {}{}", step, note));
     }
     std::fflush(stdout);
   }
@@ -155,13 +159,12 @@ class Training {
     const auto names = [](const std::vector<std::string>& all) {
       return all.empty() ? "none" : fmt::format("{}", fmt::join(all, ", "));
     };
-    fmt::print("{}", report_line("init from",
-                                 fmt::format("{}: {} tensors; new: {}; not used: {}",
-                                             printable(initial.directory.string()),
-                                             initial.num_tensors, names(initial.keys.missing_keys),
-                                             names(initial.keys.unexpected_keys))));
+    print_line("init from",
+               fmt::format("{}: {} tensors; new: {}; not used: {}",
+                           printable(initial.directory.string()), initial.num_tensors,
+                           names(initial.keys.missing_keys), names(initial.keys.unexpected_keys)));
     if (const auto& changed = initial.changed_options; !changed.empty())
-      fmt::print("{}", report_line("changed", fmt::format("{}", fmt::join(changed, "; "))));
+      print_line("changed", fmt::format("{}", fmt::join(changed, "; ")));
   }
 
   /// Trains until the last step or a signal.

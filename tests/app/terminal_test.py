@@ -68,9 +68,9 @@ def output_on_terminal(*arguments, rows=24, columns=120, **changes):
     return shown
 
 
-def without_terminal(*command, **changes):
+def without_terminal(*command, cwd=None, **changes):
     return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300,
-                          env=environment(changes))
+                          env=environment(changes), cwd=cwd)
 
 
 def screen(shown):
@@ -166,6 +166,31 @@ class OnATerminal(unittest.TestCase):
         self.assertRegex(lines[0], r"^step 10/20 \| .*val loss")
         self.assertRegex(lines[1], r"^step 20/20 \| .*val loss")
         self.assertRegex(lines[2], r"^100% \[=+\] 20/20")
+
+    def test_lines_of_attend_train_fit_in_80_columns(self):
+        with tempfile.TemporaryDirectory() as folder:
+            table = pathlib.Path(folder) / "table.tsv"
+            rows = [f"text {number}\tclass {number % 20}\n" for number in range(100)]
+            table.write_text("text\tlabel\n" + "".join(rows))
+            options = ["--max-seq-len", 6, "--embed-dim", 16, "--num-layers", 1, "--max-steps", 20, "--eval-every", 5,
+                       "--log-every", 1, "--task", "labelled-lines", "--text", "table.tsv", "--out", "run"]
+            shown, status = on_terminal("sh", "-c", f'cd {folder}; exec "$@" 1>&2', "sh", *command("train", *options),
+                                        columns=80, LC_ALL="C.UTF-8")
+            plain = without_terminal(*command("train", *options, "--overwrite"), cwd=folder)
+        self.assertEqual(status, 0, shown)
+        lines = screen(shown)
+        header, rest = "\n".join(lines).split("\nstep ", 1)
+        for line in lines:
+            self.assertLessEqual(len(line), 80, line)
+        for part in ("num_layers 1", "vocab_size", "--warmup-steps", "10 more", "--truncate left"):
+            self.assertIn(part, " ".join(header.split()))
+        self.assertRegex(rest, r"(?m)^losses .* val loss")
+        self.assertRegex(rest, r"^5/20 .*val loss.* best\n")
+        # A log has one line for each. The lines of a terminal have the same words.
+        expected = plain.stdout.split("\nSamples")[0]
+        self.assertEqual(header.split(), expected.split())
+        self.assertTrue(all(re.match(r"\S", line) for line in expected.splitlines() if line), expected)
+        self.assertRegex(plain.stderr, r"^step 5/20 .* tok/s \| eta 0:00 \| best\n")
 
     def test_a_paused_terminal_blocks_neither_training_nor_the_log(self):
         with tempfile.TemporaryDirectory() as folder:
