@@ -9,8 +9,6 @@
 #include "options.h"
 #include "recipe_files.h"
 #include "recipe_flags.h"
-#include "stop_signal.h"
-#include "terminal.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -34,22 +32,15 @@ train::LearningRateSearch search(const train::Recipe& recipe,
     const Activity activity(kPreparingData);
     return train::make_training_setup(recipe);
   }();
-  const StopSignal stop;
-  auto found = [&] {
-    Activity activity("trying learning rates", "steps");
-    int64_t done = 0;
-    return train::search_learning_rate(
-        std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
-        recipe.training, range, [&] {
-          activity.show(++done, range.num_steps);
-          return StopSignal::received() != 0;
-        });
-  }();
-  if (StopSignal::received() != 0) {
-    write_error(fmt::format("stopped after {} of {} steps\n", found.steps.size(), range.num_steps));
-    throw Interrupted(StopSignal::received());
-  }
-  return found;
+  // A signal ends the process at once, also within a long step: there is nothing to save.
+  Activity activity("trying learning rates", "steps");
+  int64_t done = 0;
+  return train::search_learning_rate(
+      std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
+      recipe.training, range, [&] {
+        activity.show(++done, range.num_steps);
+        return false;
+      });
 }
 
 void print_json(const train::LearningRateSearch& found) {
