@@ -6,6 +6,8 @@ compared with PyTorch's count for the exported model.
 
 import json
 import os
+import pathlib
+import re
 import shutil
 import struct
 import unittest
@@ -49,6 +51,31 @@ class InspectTest(CommandTest):
             copy = shutil.copytree if (self.run_directory / file).is_dir() else shutil.copy
             copy(self.run_directory / file, directory / file)
         return directory
+
+
+class Documentation(InspectTest):
+    def test_the_page_lists_the_keys_of_each_kind(self):
+        page = (pathlib.Path(__file__).resolve().parents[2] / "docs/command.md").read_text()
+        section = page.split("\n## Inspecting files\n")[1].split("\n## ")[0]
+        rows = re.findall(r"^\| (`.*?) \| (.*?) \|", section, re.MULTILINE)
+        documented = {key: kinds for keys, kinds in rows for key in re.findall(r"`(\w+)`", keys)}
+        weights = self.run_directory / "model.safetensors"
+        exported = [self.folder / name for name in ("keys.onnx", "keys.pt2")]
+        for path in exported:
+            self.succeeds("export", self.run_directory, "-o", path)
+        unfinished = self.unfinished("keys", "recipe.toml", "data.json", "tokenizer.json", "checkpoint", "metrics.jsonl")
+        found = {}
+        for path in (self.run_directory, unfinished, checkpoints(self.run_directory)[-1], weights, self.exported,
+                     *exported):
+            report = self.inspect_json(path)
+            for key in report:
+                self.assertIn(key, documented, path)
+                found.setdefault(key, set()).add(report["kind"])
+        for key, kinds in found.items():
+            expected = {kind for kind in ("run", "checkpoint", "safetensors", "torchscript", "pt2", "onnx")
+                        if documented[key] == "all" or re.search(rf"\b{kind}\b", documented[key])}
+            self.assertEqual(kinds, expected, key)
+        self.assertEqual(set(documented) - set(found), {"init_from", "replaced"})
 
 
 class Runs(InspectTest):
