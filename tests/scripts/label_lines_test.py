@@ -1,0 +1,33 @@
+"""Checks that scripts/label-lines always writes the same table, on which the results in models/ are based.
+
+Needs only Python 3: python3 tests/scripts/label_lines_test.py
+"""
+
+import collections
+import hashlib
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts/label-lines"
+
+
+class LabelLines(unittest.TestCase):
+    def test_the_table_depends_neither_on_the_project_nor_on_the_folder(self):
+        """If the script is changed, train the recipe again: scripts/run-recipes labelled-lines."""
+        with tempfile.TemporaryDirectory() as folder:
+            script = pathlib.Path(folder) / "label-lines"
+            script.write_bytes(SCRIPT.read_bytes())
+            script.chmod(0o755)
+            table = subprocess.run([script], cwd=folder, capture_output=True, check=True).stdout
+        header, *rows = [line.split("\t") for line in table.decode().splitlines()]
+        self.assertEqual(header, ["text", "label"])
+        counts = collections.Counter(label for _, label in rows)
+        self.assertEqual(counts, dict.fromkeys(("Bash", "C++", "CMake", "Markdown", "Python", "TOML"), 1200))
+        self.assertEqual(hashlib.sha256(table).hexdigest(),
+                         "a24219555270e9b056837051c10d571ee03b354f6cee54be430167b251bca51f")
+
+
+if __name__ == "__main__":
+    unittest.main()
