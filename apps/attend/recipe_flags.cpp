@@ -182,7 +182,10 @@ struct AddFlag {
       const auto take = [&given = given, &field = field, flag](int64_t n) {
         given.push_back(ParseValue{field, flag, ""}.setting(n > 0));
       };
-      return command.add_flag_function(name, take, help_of(field))->disable_flag_override();
+      // By default, CLI11 adds up the flags: --no-bias --bias would be neither on nor an error.
+      return command.add_flag_function(name, take, help_of(field))
+          ->disable_flag_override()
+          ->multi_option_policy(CLI::MultiOptionPolicy::Throw);
     } else if constexpr (std::is_same_v<T, std::vector<std::string>>) {
       const auto take = [&given = given, &field = field, flag](const T& paths) {
         for (const auto& path : paths)
@@ -405,6 +408,11 @@ Recipe RecipeFlags::resolve(const std::optional<train::RecipeText>& file,
   if (!wanted.text.empty()) recipe.data.val_text.clear();  // belongs to the text of `source`
   if (file) {
     recipe = train::parse_recipe(*file, recipe);
+    for (const auto& field : train::recipe_fields()) {
+      const auto* dot = *field.section == '\0' ? "" : ".";
+      train::check_range(field, recipe,
+                         fmt::format("{}: {}{}{}", file->source, field.section, dot, field.key));
+    }
     recipe.name = name_of(file->source);
   }
   recipe.task = wanted.task;
