@@ -1,62 +1,128 @@
 #pragma once
 
+#include "name_synonyms.h"
+
 #include <algorithm>
-#include <numeric>
+#include <cctype>
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace attend {
 
-/// Returns the Levenshtein distance of two words.
+/// Returns the number of edits that change one word into the other: insertions, deletions and
+/// replacements of a character, and swaps of two adjacent ones (optimal string alignment).
 inline std::size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i + 1;
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t substitution = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({substitution, row[j] + 1, row[j + 1] + 1});
+  std::vector<std::vector<std::size_t>> table(from.size() + 1,
+                                              std::vector<std::size_t>(to.size() + 1));
+  for (std::size_t i = 0; i <= from.size(); ++i) {
+    for (std::size_t j = 0; j <= to.size(); ++j) {
+      auto& distance = table[i][j];
+      if (i == 0 || j == 0) {
+        distance = i + j;
+        continue;
+      }
+      distance = std::min({table[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1),
+                           table[i - 1][j] + 1, table[i][j - 1] + 1});
+      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1])
+        distance = std::min(distance, table[i - 2][j - 2] + 1);
     }
   }
-  return row.back();
+  return table.back().back();
 }
 
-/// Returns the edit distance of two names, or a smaller number if the last word of `unknown` is
-/// similar to a word of `name`. Words are separated by '-', '_' or '.'. If the last word of
-/// `unknown` has at least 3 letters and an edit distance d <= 1 from a word of `name`, the result
-/// is at most d + 1. Example: "--layers" has a distance of 1 from "--num-layers".
-inline std::size_t name_distance(std::string_view unknown, std::string_view name) {
-  constexpr const char* kSeparators = "-_.";
-  auto distance = edit_distance(unknown, name);
-  const auto last_word = unknown.substr(unknown.find_last_of(kSeparators) + 1);
-  if (last_word.size() < 3) return distance;
-  while (!name.empty()) {
-    const auto end = std::min(name.find_first_of(kSeparators), name.size());
-    const auto word_distance = edit_distance(last_word, name.substr(0, end));
-    if (word_distance <= 1) distance = std::min(distance, word_distance + 1);
-    name.remove_prefix(std::min(end + 1, name.size()));
+/// Returns a name in lower case, with hyphens, and without dashes, brackets and tables: "max-steps"
+/// for "--max_steps" and "training.max_steps".
+inline std::string plain_name(std::string_view name) {
+  auto plain = std::string(name.substr(name.find_last_of('.') + 1));
+  plain.erase(0, std::min(plain.find_first_not_of("-["), plain.size()));
+  plain.erase(plain.find_last_not_of(']') + 1);
+  for (auto& c : plain) {
+    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
   }
-  return distance;
+  return plain;
 }
 
-/// Returns "; did you mean 'NAME'?", where NAME is the name in `names` with the smallest
-/// `name_distance` from `unknown`. Returns an empty string if `names` is empty, if this distance is
-/// greater than 3, or if it is not smaller than the length of `unknown`.
+inline std::vector<std::string_view> words_of(std::string_view plain_name) {
+  std::vector<std::string_view> words;
+  while (!plain_name.empty()) {
+    const auto end = std::min(plain_name.find('-'), plain_name.size());
+    if (end > 0) words.push_back(plain_name.substr(0, end));
+    plain_name.remove_prefix(std::min(end + 1, plain_name.size()));
+  }
+  return words;
+}
+
+/// Returns how many words the longer one of two plain names has in addition to those of the other:
+/// 1 for "layers" and "num-layers". A word may have a typing error for every 5 letters. Empty if
+/// the other name has more words that differ, or a word of less than 3 letters.
+inline std::optional<std::size_t> additional_words(std::string_view a, std::string_view b) {
+  constexpr std::size_t kMinWord = 3;
+  auto fewer = words_of(a);
+  auto more = words_of(b);
+  if (fewer.size() > more.size()) std::swap(fewer, more);
+  const auto is_in_more = [&](std::string_view word) {
+    return word.size() >= kMinWord && std::ranges::any_of(more, [&](std::string_view other) {
+             return edit_distance(word, other) <= word.size() / 5;
+           });
+  };
+  if (fewer.empty() || !std::ranges::all_of(fewer, is_in_more)) return std::nullopt;
+  return more.size() - fewer.size();
+}
+
+/// Returns the name in `names` that `unknown` probably means, compared as plain names: the same
+/// name; a name of which `unknown` is a synonym (name_synonyms.h); the only name with the same
+/// words and the fewest additional ones; or the name with the smallest edit distance, which is at
+/// most 1 for every 3 letters, and at most 3. Returns an empty string if there is none, and for
+/// more than 64 letters.
+inline std::string nearest_name(std::string_view unknown, const std::vector<std::string>& names) {
+  constexpr std::size_t kMaxAdditional = 2;
+  constexpr std::size_t kMaxDistance = 3;
+  constexpr std::size_t kLongestName = 64;
+  const auto wanted = plain_name(unknown);
+  if (wanted.empty() || wanted.size() > kLongestName) return {};
+  const auto with_plain_name = [&](std::string_view plain) {
+    const auto found =
+        std::ranges::find_if(names, [&](const auto& name) { return plain_name(name) == plain; });
+    return found == names.end() ? std::string() : *found;
+  };
+  if (auto same = with_plain_name(wanted); !same.empty()) return same;
+  for (const auto& [synonym, name] : kNameSynonyms) {
+    if (synonym != wanted) continue;
+    if (auto found = with_plain_name(name); !found.empty()) return found;
+  }
+
+  auto fewest = kMaxAdditional + 1;
+  std::vector<std::string> similar;
+  for (const auto& name : names) {
+    const auto additional = additional_words(wanted, plain_name(name));
+    if (!additional || *additional > fewest) continue;
+    if (*additional < fewest) similar.clear();
+    fewest = *additional;
+    similar.push_back(name);
+  }
+  if (similar.size() == 1 && fewest <= kMaxAdditional) return similar.front();
+
+  std::string nearest;
+  auto limit =
+      std::min({std::max<std::size_t>(wanted.size() / 3, 1), kMaxDistance, wanted.size() - 1});
+  for (const auto& name : names) {
+    const auto distance = edit_distance(wanted, plain_name(name));
+    if (distance > limit || (distance == limit && !nearest.empty())) continue;
+    limit = distance;
+    nearest = name;
+  }
+  return nearest;
+}
+
+/// Returns "; did you mean 'NAME'?" for the `nearest_name`; empty if there is none.
 ///
 ///     did_you_mean("--lrr", {"--lr", "--seed"}) == "; did you mean '--lr'?"
 inline std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {
-  constexpr std::size_t kMaxDistance = 3;
-  const auto nearest =
-      std::min_element(names.begin(), names.end(), [&](const auto& a, const auto& b) {
-        return name_distance(unknown, a) < name_distance(unknown, b);
-      });
-  if (nearest == names.end()) return {};
-  const auto distance = name_distance(unknown, *nearest);
-  if (distance > kMaxDistance || distance >= unknown.size()) return {};
-  return "; did you mean '" + *nearest + "'?";
+  const auto nearest = nearest_name(unknown, names);
+  return nearest.empty() ? std::string() : "; did you mean '" + nearest + "'?";
 }
 
 }  // namespace attend

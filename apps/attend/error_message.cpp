@@ -1,7 +1,7 @@
 #include "error_message.h"
 
 #include "attend/input_error.h"
-#include "flag_synonyms.h"
+#include "help_formatter.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
@@ -14,10 +14,12 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <new>
 #include <sstream>
+#include <system_error>
 
 namespace attend::app {
 namespace {
@@ -45,9 +47,14 @@ std::string sentence_of(const CLI::App& command, const CLI::ParseError& error) {
   }
   if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
     const auto name = name_before(text, ":");
-    if (text.find("At Most 1") != std::string::npos) return name + ": given more than once";
+    const auto* option = command.get_option_no_throw(name);
+    if (text.find("At Most 1") != std::string::npos) {
+      const auto opposite = "no-" + name.substr(std::min(name.find_first_not_of('-'), name.size()));
+      const bool has_opposite = option != nullptr && option->check_lname(opposite);
+      return fmt::format("{}: given more than once",
+                         has_opposite ? fmt::format("{} or --{}", name, opposite) : name);
+    }
     if (text.ends_with(" missing")) {
-      const auto* option = command.get_option_no_throw(name);
       return fmt::format("{}: expected a value{}, found none", name,
                          option == nullptr ? "" : " " + option->get_type_name());
     }
@@ -70,18 +77,31 @@ bool is_word_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-' || c == '.';
 }
 
-/// True if `message` contains `key` as a word. A key with its table, such as model.num_layers,
-/// does not count: it is about a recipe file. Nor does a key with its value, such as num_layers=2:
-/// it is the name of a run of a sweep, or was typed.
+/// True if `message` contains `key` as a word. A key with its table, such as model.num_layers, and
+/// a key in quotes, which is unknown, do not count: they are about a recipe file. Nor does a key
+/// with its value, such as num_layers=2: it is the name of a run of a sweep, or was typed.
 bool names_key(const std::string& message, const std::string& key) {
   for (auto at = message.find(key); at != std::string::npos; at = message.find(key, at + 1)) {
     const auto end = at + key.size();
     const bool ends = end == message.size() ||
                       (!is_word_character(message[end]) && message[end] != '=') ||
                       (message[end] == '.' && end + 1 == message.size());
-    if ((at == 0 || !is_word_character(message[at - 1])) && ends) return true;
+    const bool begins = at == 0 || (!is_word_character(message[at - 1]) && message[at - 1] != '\'');
+    if (begins && ends) return true;
   }
   return false;
+}
+
+/// Returns "; did you mean '--FLAG'?" with the flag of `command` that `unknown` probably means;
+/// empty if there is none.
+std::string suggest_flag(const std::string& unknown, const CLI::App& command) {
+  std::vector<std::string> flags;
+  for (const auto* option : command.get_options()) {
+    for (const auto& flag : flags_of(*option)) {
+      if (flag.starts_with("--")) flags.push_back(flag);
+    }
+  }
+  return did_you_mean(unknown, flags);
 }
 
 /// Replaces keys of a recipe in backquotes by flags: `unknown = replace` becomes --unknown replace,
@@ -166,6 +186,9 @@ std::string out_of_memory(const CLI::App* command, const std::string& message) {
 std::string error_text(const std::exception& error) {
   if (const auto* failed = dynamic_cast<const std::filesystem::filesystem_error*>(&error))
     return fmt::format("{}: {}", failed->path1().string(), failed->code().message());
+  // fmt::print throws this error; its message does not name the file.
+  if (dynamic_cast<const std::system_error*>(&error) != nullptr && std::ferror(stdout) != 0)
+    return "standard output cannot be written";
   if (const auto* failed = dynamic_cast<const c10::Error*>(&error))
     return failed->what_without_backtrace();
   if (const auto* failed = dynamic_cast<const nlohmann::json::exception*>(&error))

@@ -3,30 +3,7 @@
 #include "attend/input_error.h"
 #include "train/recipe_fields.h"
 
-#include <fmt/format.h>
-
 namespace attend::train {
-namespace {
-
-struct CheckRange {
-  const RecipeField& field;
-
-  void operator()(const std::vector<int64_t>& values) const {
-    for (const auto value : values) (*this)(value);
-  }
-  template <typename T>
-  void operator()(const T& value) const {
-    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
-      const auto number = static_cast<double>(value);
-      if (!(number >= field.min && number <= field.max)) {  // true for NaN
-        throw InputError(fmt::format("{} is {}, expected a value between {} and {}", field.key,
-                                     value, field.min, field.max));
-      }
-    }
-  }
-};
-
-}  // namespace
 
 std::string_view model_kind(const ModelConfig& config) {
   return kModelKinds.at(config.index());
@@ -49,8 +26,7 @@ int64_t Recipe::max_seq_len() const {
 }
 
 void check_recipe(const Recipe& recipe) {
-  for (const auto& field : recipe_fields())
-    std::visit(CheckRange{field}, field_value(field, recipe));
+  for (const auto& field : recipe_fields()) check_range(field, recipe, field.key);
   try {
     encoder_options(recipe.stack(), /*causal=*/true);
   } catch (const c10::ValueError& error) {

@@ -74,6 +74,25 @@ FieldRef model_field(Recipe& recipe) {
   return found;
 }
 
+struct CheckRange {
+  const RecipeField& field;
+  const std::string& name;  ///< of the field, for messages
+
+  void operator()(const std::vector<int64_t>& values) const {
+    for (const auto value : values) (*this)(value);
+  }
+  template <typename T>
+  void operator()(const T& value) const {
+    if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+      const auto number = static_cast<double>(value);
+      if (!(number >= field.min && number <= field.max)) {  // true for NaN
+        throw InputError(fmt::format("{} is {}, expected a value between {} and {}", name, value,
+                                     field.min, field.max));
+      }
+    }
+  }
+};
+
 }  // namespace
 
 const std::vector<RecipeField>& recipe_fields() {
@@ -372,6 +391,10 @@ FieldValue field_value(const RecipeField& field, const Recipe& recipe) {
           return *value;
       },
       field.ref(const_cast<Recipe&>(recipe)));  // is only read
+}
+
+void check_range(const RecipeField& field, const Recipe& recipe, const std::string& name) {
+  std::visit(CheckRange{field, name}, field_value(field, recipe));
 }
 
 std::string paths_text(const std::vector<std::string>& paths) {

@@ -49,6 +49,10 @@ ATTEND_API std::vector<std::vector<std::string>*> paths_of(Recipe& recipe);
 /// Returns the value of a field.
 ATTEND_API FieldValue field_value(const RecipeField& field, const Recipe& recipe);
 
+/// Throws InputError if the field is a number out of its range. The message begins with `name`.
+ATTEND_API void check_range(const RecipeField& field, const Recipe& recipe,
+                            const std::string& name);
+
 /// Returns a list of paths as text: "a.txt, b.txt", or "a.txt, b.txt and 5 more".
 ATTEND_API std::string paths_text(const std::vector<std::string>& paths);
 

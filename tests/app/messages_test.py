@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -38,16 +39,34 @@ class Suggestions(MessageTest):
                 ("--context", "--max-seq-len"), ("--block_size", "--max-seq-len"), ("--steps", "--max-steps"),
                 ("--max_iters", "--max-steps"), ("--train.max_steps", "--max-steps"),
                 ("--per_device_train_batch_size", "--batch-size"), ("--output_dir", "--out"),
-                ("--hidden_size", "--embed-dim"), ("--validation_split", "--val-fraction")):
+                ("--hidden_size", "--embed-dim"), ("--validation_split", "--val-fraction"),
+                ("--dropout-rate", "--dropout"), ("--wd", "--weight-decay"), ("--save-dir", "--out"),
+                ("--bs", "--batch-size"), ("--Batch-Size", "--batch-size"), ("--eval-evry", "--eval-every")):
             message = self.refuses_with(["train", f"{given}=2"], "train", given)
             self.assertTrue(message.endswith(f"'{flag}'?\n"), message)
 
     def test_only_flags_of_the_subcommand(self):
         for arguments, flag in ((["generate", "run", "--max-length", 9], "--max-new-tokens"),
                                 (["train", "--max-length", 9], "--max-seq-len"),
-                                (["generate", "run", "--num_return_sequences", 9], "--num-samples")):
+                                (["generate", "run", "--num_return_sequences", 9], "--num-samples"),
+                                (["generate", "run", "--beam-size", 9], "--num-beams")):
             self.refuses_with(arguments, flag)
+        for given in ("--beam-size", "--save-dir", "--wd", "--bs"):
+            self.assertNotIn("did you mean", self.refuses_with(["eval", "run", given, 9], given))
+        self.assertNotIn("did you mean", self.refuses_with(["train", "--beam-size", 9], "--beam-size"))
+        self.assertNotIn("did you mean", self.refuses_with(["train", "--task", "nope"], "nope", "copy"))
         self.assertNotIn("--max-steps", self.refuses_with(["eval", "run", "--epochs", 2], "--epochs"))
+
+
+    def test_all_synonyms_are_those_of_options(self):
+        source = pathlib.Path(__file__).resolve().parents[2] / "src/name_synonyms.h"
+        synonyms = re.findall(r'\{"([a-z0-9-]+)", "([a-z0-9-]+)"\}', source.read_text(encoding="utf-8"))
+        commands = re.findall(r"(?m)^  ([a-z-]+)  ", attend("--help").stdout.split("Subcommands:")[1])
+        names = set(re.findall(r"--([a-z0-9-]+)", "".join(attend(each, "--help").stdout for each in commands)))
+        names.update(re.findall(r"(?m)^\[(\w+)\]", attend("train", "--print-config").stdout))
+        self.assertGreater(len(synonyms), 100)
+        self.assertEqual({name for _, name in synonyms} - names, set())
+        self.assertEqual(synonyms, sorted(synonyms))
 
 
 class Sentences(MessageTest):
@@ -63,8 +82,31 @@ class Sentences(MessageTest):
         self.refuses_with(["train", "--lr", "nan"], "lr", "--lr")
         run = self.folder / "trained"
         self.succeeds("train", "--out", run, *TINY)
-        self.refuses_with(["train", "--resume", run], run, "2/2", "--max-steps")
+        expect_names(self, self.succeeds("train", "--resume", run).stdout, run, "2/2", "--max-steps")
+        self.refuses_with(["train", "--resume", run, "--max-steps", 1], run, "2/1", "--max-steps")
         self.refuses_with(["train", "--task", "sort", "--text-column", "x"], "sort", "--text-column", "--length")
+
+    def test_keys_in_the_wrong_table_and_keys_of_other_programs(self):
+        for text, given, key in (("lr = 1", "lr", "training.lr"), ("batch_size = 8", "batch_size", "training.batch_size"),
+                                 ("learning_rate = 1", "learning_rate", "training.lr"),
+                                 ("[model]\nlearning_rate = 1", "model.learning_rate", "training.lr"),
+                                 ("[training]\nembed_dim = 8", "training.embed_dim", "model.embed_dim"),
+                                 ("[training]\nweight-decay = 1", "training.weight-decay", "training.weight_decay"),
+                                 ("[model]\nn_layer = 1", "model.n_layer", "model.num_layers"),
+                                 ("[trainer]\nlr = 1", "[trainer]", "[training]")):
+            recipe = self.write("wrong.toml", text + "\n")
+            message = self.refuses_with(["train", recipe], recipe)
+            self.assertIn(f"{given}", message)
+            self.assertTrue(message.endswith(f"'{key}'?\n"), message)
+
+    def test_values_out_of_range_are_named_with_their_file(self):
+        for text, *names in (("training.lr = inf", "training.lr", "inf"), ("training.lr = nan", "training.lr", "nan"),
+                             ("training.max_steps = -5", "training.max_steps", "-5"),
+                             ("model.num_heads = 0", "model.num_heads", "0"),
+                             ("model.sliding_window_pattern = [8, -1]", "model.sliding_window_pattern", "-1"),
+                             ("data.val_fraction = 2", "data.val_fraction", "2")):
+            recipe = self.write("range.toml", text + "\n")
+            self.refuses_with(["train", recipe], f"{recipe}: {names[0]}", names[1])
 
     def test_keys_in_a_file_are_named_without_flags(self):
         recipe = self.write("keys.toml", "[training]\nmax_stepz = 2\n")
@@ -76,6 +118,15 @@ class Contradictions(MessageTest):
     def test_a_task_beside_a_recipe(self):
         self.refuses_with(["train", "sort", "--task", "copy"], "--task", "copy", "sort")
         self.succeeds("train", "sort", "--task", "sort", "--print-config")
+
+    def test_a_switch_and_its_opposite(self):
+        switches = re.findall(r"--no-([a-z-]+)", self.succeeds("train", "--help").stdout)
+        self.assertLess({"bias", "tie-embeddings", "final-norm", "qkv-bias"}, set(switches))
+        for switch in switches:
+            flags = [f"--{switch}", f"--no-{switch}"]
+            random.shuffle(flags)
+            self.refuses_with(["train", *flags, "--print-config"], *flags)
+        self.refuses_with(["train", "--bias", "--bias", "--print-config"], "--bias")
 
     def test_values_with_which_nothing_is_learned(self):
         self.refuses_with(["train", "--lr", 0, "--print-config"], "0", "--lr")
@@ -106,6 +157,12 @@ class Files(MessageTest):
     def test_a_text_in_the_place_of_a_recipe(self):
         book = self.write("book.txt", "It was the best of times.\n" * 9)
         self.refuses_with(["train", book], f"--text {book}")
+
+    def test_a_directory_in_the_place_of_a_recipe(self):
+        run = self.folder / "place"
+        self.succeeds("train", "--out", run, *TINY)
+        self.refuses_with(["train", run], f"--resume {run}", run / "recipe.toml")
+        self.refuses_with(["train", self.folder], self.folder, f"--text '{self.folder}/**/*.txt'")
 
     def test_a_file_in_the_place_of_a_run_directory(self):
         file = self.write("file", "mine")
