@@ -1,17 +1,23 @@
 #include "recipe_files.h"
 
 #include "attend/input_error.h"
+#include "attend/train/run_directory.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
 #include "recipe_flags.h"
 #include "train/recipe_fields.h"
+#include "train/run_files.h"
 
 #include <fmt/format.h>
 #include <glob.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <iterator>
 #include <map>
+#include <set>
+#include <span>
+#include <string_view>
 #include <utility>
 
 namespace attend::app {
@@ -38,6 +44,69 @@ fs::path recipe_folder() {
   return program.parent_path().parent_path().parent_path() / "models";
 }
 
+/// Returns the directory and all directories below it, except hidden ones and links.
+std::vector<fs::path> directories_below(const fs::path& directory) {
+  std::vector<fs::path> directories{directory};
+  std::error_code error;
+  auto entry = fs::recursive_directory_iterator(directory, error);
+  for (const auto end = fs::end(entry); entry != end; entry.increment(error)) {
+    if (entry->is_symlink() || !entry->is_directory()) continue;
+    if (entry->path().filename().native().starts_with('.'))
+      entry.disable_recursion_pending();
+    else
+      directories.push_back(entry->path());
+  }
+  if (error) throw InputError(fmt::format("{}: {}", directories.back().string(), error.message()));
+  return directories;
+}
+
+/// Returns a pattern that matches only `path`.
+std::string pattern_of(const fs::path& path) {
+  std::string pattern;
+  for (const char c : path.string()) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return pattern;
+}
+
+/// Adds the paths that match a pattern of the shell to `paths`. As in most shells, a component **
+/// matches any number of directories, and wildcards do not match hidden files.
+void add_matches(const std::string& pattern, std::set<std::string>& paths) {
+  constexpr std::string_view kAnyDirectories = "**/";
+  glob_t found{};
+  auto at = pattern.find(kAnyDirectories);
+  while (at != pattern.npos && at > 0 && pattern[at - 1] != '/')
+    at = pattern.find(kAnyDirectories, at + 1);
+  const auto first = at == 0 ? "./" : pattern.substr(0, at);
+  if (glob(first.c_str(), 0, nullptr, &found) == 0) {
+    for (const std::string path : std::span(found.gl_pathv, found.gl_pathc)) {
+      if (at == pattern.npos) {
+        paths.insert(path);
+        continue;
+      }
+      for (const auto& directory : directories_below(path))
+        add_matches(pattern_of(directory / "") + pattern.substr(at + kAnyDirectories.size()),
+                    paths);
+    }
+  }
+  globfree(&found);
+}
+
+/// Throws InputError if ** is a part of a name, in which it would match only as * does.
+void check_stars(const std::string& pattern) {
+  constexpr std::string_view kStars = "**";
+  const fs::path path(pattern);
+  for (auto part = path.begin(); part != path.end(); ++part) {
+    const auto& name = part->native();
+    if (name.find(kStars) == name.npos || (name == kStars && std::next(part) != path.end()))
+      continue;
+    throw InputError(fmt::format(
+        "{}: ** matches whole directories, expected a pattern such as '**/*.txt', found '{}'",
+        pattern, name));
+  }
+}
+
 /// Returns the files that match a pattern of the shell; the pattern itself if there are none.
 std::vector<std::string> matching_files(const std::string& pattern) {
   std::error_code missing;
@@ -45,14 +114,13 @@ std::vector<std::string> matching_files(const std::string& pattern) {
     throw InputError(
         fmt::format("{0}: expected a file, found a directory; for all its texts, pass a pattern in "
                     "quotes: '{1}'",
-                    pattern, (fs::path(pattern) / "*.txt").string()));
+                    pattern, (fs::path(pattern) / "**" / "*.txt").string()));
   }
   if (fs::exists(pattern, missing)) return {pattern};
-  glob_t found{};
-  glob(pattern.c_str(), 0, nullptr, &found);
-  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  return files.empty() ? std::vector{pattern} : files;
+  check_stars(pattern);
+  std::set<std::string> files;
+  add_matches(pattern, files);
+  return files.empty() ? std::vector{pattern} : std::vector(files.begin(), files.end());
 }
 
 /// Throws InputError if a file is given twice: it would be training data twice, or both training
@@ -108,6 +176,17 @@ fs::path find_recipe(const std::string& name_or_path) {
   }
   for (const auto& recipe : shipped_recipes()) {
     if (recipe.stem() == name_or_path) return recipe;
+  }
+  if (train::RunDirectory::exists(name_or_path)) {
+    throw InputError(
+        fmt::format("{0}: expected a recipe, found the directory of a run: continue the run with "
+                    "--resume {0}, or pass its recipe, {1}, to train a new one",
+                    name_or_path, (fs::path(name_or_path) / train::RunFiles::recipe).string()));
+  }
+  if (fs::is_directory(name_or_path, missing)) {
+    throw InputError(fmt::format(
+        "{}: expected a recipe, found a directory; to train on its texts, pass --text '{}'",
+        name_or_path, (fs::path(name_or_path) / "**" / "*.txt").string()));
   }
   throw InputError(fmt::format("{}: no such file or recipe (`attend models` lists the recipes){}",
                                name_or_path,

@@ -82,6 +82,12 @@ const std::vector<std::string>& files_of(const Recipe& recipe) {
   return recipe.text;
 }
 
+DataNote files_note(std::string name, const std::vector<std::string>& paths,
+                    std::uintmax_t num_bytes) {
+  return {std::move(name), fmt::format("{} file{}, {} bytes", paths.size(),
+                                       paths.size() == 1 ? "" : "s", num_bytes)};
+}
+
 void check_max_seq_len(const Recipe& recipe, int64_t longest) {
   if (recipe.max_seq_len() >= longest) return;
   throw InputError(fmt::format(

@@ -5,6 +5,7 @@ Run by CTest with ATTEND set to the built command; requires only Python 3.
 
 import json
 import os
+import re
 import subprocess
 import unittest
 
@@ -216,6 +217,37 @@ class SeveralFiles(DataTest):
         self.assertIn("'part-a.txt', 'part-b.txt'", self.recipe(recipe).replace('"', "'"))
         self.assertIn("'part-a.txt', 'part-b.txt'", self.recipe("--set", "text=part-[ab].txt").replace('"', "'"))
 
+    def test_two_stars_match_any_number_of_directories(self):
+        top = self.folder / "top"
+        names = ["[old]/a.txt", "a.txt", "b/a.txt", "b/c/d/a.txt", "b/e.txt"]
+        for name in [*names, "b/other.md", ".hidden/a.txt", "b/.hidden.txt"]:
+            (top / name).parent.mkdir(parents=True, exist_ok=True)
+            (top / name).write_text("abcd efgh\n" * 40)
+        (top / "b" / "link").symlink_to(top)
+
+        def found(pattern, cwd):
+            recipe = self.succeeds("train", "--text", pattern, "--print-config", cwd=cwd).stdout
+            return re.findall(r"['\"]([^'\"]*[.]txt)['\"]", recipe.split("\n[")[0])
+
+        self.assertEqual(found("top/**/*.txt", self.folder), [f"top/{name}" for name in names])
+        self.assertEqual([name.removeprefix("./") for name in found("**/*.txt", top)], names)
+        self.assertEqual(found(f"{top}/**/c/**/a.txt", None), [f"{top}/b/c/d/a.txt"])
+        self.assertEqual(found("top/b/*.txt", self.folder), ["top/b/a.txt", "top/b/e.txt"])
+        self.refuses_with(["train", "--text", "top/**/*.rst"], "top/**/*.rst", cwd=self.folder)
+        for pattern, name in (("top/**.txt", "'**.txt'"), ("top/b**/*.txt", "'b**'"), ("top/**", "'**'")):
+            self.refuses_with(["train", "--text", pattern], pattern, name, cwd=self.folder)
+
+    def test_the_start_prints_the_number_and_size_of_the_files(self):
+        sizes = [os.path.getsize(part) for part in self.parts[:2]]
+        for number, arguments in enumerate((["--text", self.parts[1]], ["--val-text", self.parts[1]])):
+            printed = self.succeeds("train", "--text", self.parts[0], *arguments, "--out", self.folder / f"sizes-{number}",
+                                    *TINY).stdout
+            if number == 0:
+                self.assertRegex(printed, rf"(?m)^text +2 files, {sum(sizes)} bytes$")
+            else:
+                self.assertRegex(printed, rf"(?m)^text +1 file, {sizes[0]} bytes$")
+                self.assertRegex(printed, rf"(?m)^val text +1 file, {sizes[1]} bytes$")
+
     def test_a_list_of_files_in_a_setting(self):
         for key, task in (("text", []), ("data.val_text", ["--text", self.text])):
             found = self.recipe(*task, "--set", f'{key}=["part-a.txt", "part-b.txt"]').replace('"', "'")
@@ -226,7 +258,7 @@ class SeveralFiles(DataTest):
     def test_a_directory_suggests_a_pattern(self):
         for flag in ("--text", "--val-text"):
             self.refuses_with(["train", "--text", self.text, flag, self.folder, "--print-config"], self.folder,
-                              f"'{self.folder}/*.txt'")
+                              f"'{self.folder}/**/*.txt'")
 
     def test_a_name_with_wildcards_is_a_file_if_it_exists(self):
         self.write("part-*.txt", "abcd\n" * 100)

@@ -79,12 +79,14 @@ TEST_F(LabelledLinesErrors, TaskReportsClassesAndTruncatedTexts) {
   recipe.data.val_fraction = 0.7;  // 3 of 4 texts, so that a truncated text is a sample
   const auto task = make_task(recipe);
   const auto notes = task->data_notes();
-  ASSERT_EQ(notes.size(), 2U);
+  ASSERT_EQ(notes.size(), 3U);
   EXPECT_EQ(notes[0].name, "classes");
   EXPECT_EQ(notes[0].text, "2: x (3), y (1)");
   EXPECT_EQ(notes[1].name, "truncated");
   for (const char* part : {"2 of 4", "last 4", "8", "--max-seq-len", "--truncate right"})
     EXPECT_THAT(notes[1].text, Names(std::string(part)));
+  EXPECT_EQ(notes[2].name, "text");
+  EXPECT_EQ(notes[2].text, "1 file, 42 bytes");
   int64_t shortened = 0;
   for (const auto& sample : task->samples()) {
     EXPECT_LE(sample.prompt.size(), 4U);

@@ -90,6 +90,12 @@ std::string checksum_of_files(const std::vector<std::string>& paths) {
   return checksum_text(checksum);
 }
 
+std::uintmax_t size_of_files(const std::vector<std::string>& paths) {
+  return std::accumulate(paths.begin(), paths.end(), std::uintmax_t{0}, [](auto sum, auto& path) {
+    return sum + std::filesystem::file_size(path);
+  });
+}
+
 /// Returns the number of texts of each class.
 std::map<std::string, int64_t> count_classes(const std::vector<Example>& examples) {
   std::map<std::string, int64_t> counts;
@@ -157,6 +163,9 @@ class LabelledLinesTask : public ListedTask {
       with_source(source, [&] { set_examples(examples, recipe.data.val_fraction); });
     }
     note_truncation(examples);
+    notes_.push_back(files_note("text", recipe.text, size_of_files(recipe.text)));
+    if (const auto& val_text = recipe.data.val_text; !val_text.empty())
+      notes_.push_back(files_note("val text", val_text, size_of_files(val_text)));
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }

@@ -2,7 +2,9 @@
 
 #include "attend/train/task.h"
 
+#include <cstdint>
 #include <memory>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -27,6 +29,11 @@ std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string
 
 /// Returns the paths of `Recipe::text`. Throws InputError if there are none.
 const std::vector<std::string>& files_of(const Recipe& recipe);
+
+/// Returns the number and size of the files that a task has read, for `Task::data_notes`: "3 files,
+/// 1234 bytes".
+DataNote files_note(std::string name, const std::vector<std::string>& paths,
+                    std::uintmax_t num_bytes);
 
 /// Throws InputError if the recipe's max_seq_len is less than `longest`, the length of the longest
 /// sequence of the recipe's task.
