@@ -7,11 +7,14 @@
 #include <sentencepiece_trainer.h>
 
 #include <array>
+#include <cmath>
 #include <exception>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 namespace sentencepiece::logging {
@@ -23,6 +26,7 @@ namespace attend {
 struct SentencePieceModel {
   sentencepiece::SentencePieceProcessor processor;
   std::array<int, 256> bytes;  // token id of each byte
+  bool encodes_words;          // see `encodes_words_separately`
 };
 
 namespace {
@@ -34,7 +38,9 @@ using sentencepiece::util::StatusCode;
 /// Disables SentencePiece's logging. Errors are returned as a Status.
 void disable_logging() {
   constexpr int kAboveFatal = 4;
-  sentencepiece::logging::SetMinLogLevel(kAboveFatal);
+  // Once, since it writes a global variable, and several threads may encode.
+  [[maybe_unused]] static const bool disabled =
+      (sentencepiece::logging::SetMinLogLevel(kAboveFatal), true);
 }
 
 void write(BytesSink sink, std::string_view bytes) noexcept {
@@ -130,6 +136,27 @@ std::string byte_piece(unsigned byte) {
   return {'<', '0', 'x', kDigits[byte / 16], kDigits[byte % 16], '>'};
 }
 
+/// SentencePiece's symbol for a space.
+constexpr std::string_view kSpace = "\u2581";
+
+/// True if the tokens of a sentence are those of its words, where each space begins a word: no
+/// token contains a space after its first character, spaces are neither added nor removed, and the
+/// scores of tokens are integers as in byte-pair encoding, so that no sum of them is rounded.
+bool encodes_words_separately(const sentencepiece::SentencePieceProcessor& processor) {
+  for (int token = 0; token < processor.GetPieceSize(); ++token) {
+    const auto& piece = processor.IdToPiece(token);
+    const auto score = processor.GetScore(token);
+    if (score != std::round(score) || piece.find(kSpace, 1) != piece.npos ||
+        piece.find(' ', 1) != piece.npos) {
+      return false;
+    }
+  }
+  std::vector<std::string> pieces;
+  const bool encoded = processor.Encode("a  a ", &pieces).ok();
+  return encoded &&
+         std::accumulate(pieces.begin(), pieces.end(), std::string()) == "a\u2581\u2581a\u2581";
+}
+
 SentencePieceModel* open(const char* bytes, std::size_t size, BytesSink error) noexcept {
   std::unique_ptr<SentencePieceModel> model;
   const bool opened = guarded(error, [&] {
@@ -143,6 +170,7 @@ SentencePieceModel* open(const char* bytes, std::size_t size, BytesSink error) n
       }
       model->bytes[byte] = token;
     }
+    model->encodes_words = encodes_words_separately(processor);
     return Status();
   });
   return opened ? model.release() : nullptr;
@@ -165,10 +193,37 @@ void token(const SentencePieceModel* model, int token, BytesSink bytes) noexcept
   write(bytes, model->processor.DecodeIds({token}));
 }
 
+/// Encodes sentences. Keeps the tokens of each word, since most words of a text occur often.
+class Encoder {
+ public:
+  explicit Encoder(const SentencePieceModel& model) : model_(model) {}
+
+  /// Appends the tokens of a sentence to `ids`. The text of the sentence must outlive the encoder.
+  Status append(std::string_view sentence, std::vector<int>& ids) {
+    while (!sentence.empty()) {
+      const auto end = model_.encodes_words ? sentence.find(' ', 1) : sentence.npos;
+      const auto word = sentence.substr(0, end);
+      const auto [found, is_new] = words_.try_emplace(word);
+      auto& tokens = found->second;
+      if (is_new) {
+        if (auto status = model_.processor.Encode(word, &tokens); !status.ok()) return status;
+      }
+      ids.insert(ids.end(), tokens.begin(), tokens.end());
+      sentence.remove_prefix(word.size());
+    }
+    return {};
+  }
+
+ private:
+  const SentencePieceModel& model_;
+  std::unordered_map<std::string_view, std::vector<int>> words_;
+};
+
 bool encode(const SentencePieceModel* model, const char* text, std::size_t size, TokensSink tokens,
             BytesSink error) noexcept {
   return guarded(error, [&] {
     std::string_view rest(text, size);
+    Encoder encoder(*model);
     std::vector<int> ids;
     while (!rest.empty()) {
       ids.clear();
@@ -176,7 +231,7 @@ bool encode(const SentencePieceModel* model, const char* text, std::size_t size,
       for (const char byte : part) ids.push_back(model->bytes[static_cast<unsigned char>(byte)]);
       if (part.empty()) {
         part = first_sentence(rest);
-        if (auto status = model->processor.Encode(part, &ids); !status.ok()) return status;
+        if (auto status = encoder.append(part, ids); !status.ok()) return status;
       }
       tokens.append(tokens.target, ids.data(), ids.size());
       rest.remove_prefix(part.size());

@@ -8,6 +8,8 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <limits>
+#include <map>
 
 namespace attend {
 namespace {
@@ -118,6 +120,47 @@ TEST_F(SubwordTokenizerTest, LongTextsAreEncodedWordByWord) {
     expected.insert(expected.end(), ids.begin(), ids.end());
   }
   EXPECT_EQ(tokenizer.encode(text), expected);
+}
+
+/// Byte-pair encoding of a text without reserved characters, all words at once: merges the pair of
+/// tokens with the lowest id again and again, since merges that were learned first have lower ids.
+/// `ids`: of the tokens of the tokenizer, by text.
+std::vector<int64_t> merged(const std::string& text, const std::map<std::string, int64_t>& ids) {
+  std::vector<std::string> parts;
+  for (const auto c : text) parts.emplace_back(1, c);
+  while (true) {
+    auto lowest = std::numeric_limits<int64_t>::max();
+    std::size_t at = 0;
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+      const auto found = ids.find(parts[i] + parts[i + 1]);
+      if (found == ids.end() || found->second >= lowest) continue;
+      lowest = found->second;
+      at = i;
+    }
+    if (lowest == std::numeric_limits<int64_t>::max()) break;
+    parts[at] += parts[at + 1];
+    parts.erase(parts.begin() + static_cast<std::ptrdiff_t>(at) + 1);
+  }
+  std::vector<int64_t> tokens;
+  for (const auto& part : parts) tokens.push_back(ids.at(part));
+  return tokens;
+}
+
+TEST_F(SubwordTokenizerTest, EncodesAsMergesOfTheWholeText) {
+  seed_afresh();
+  const auto text_of = [](int64_t length) {
+    std::string text;
+    for (int64_t i = 0; i < length; ++i) text += "abcd  e"[draw(0, 6)];
+    return text;
+  };
+  const auto tokenizer = SubwordTokenizer::train(text_of(4000), 320);
+  std::map<std::string, int64_t> ids;
+  constexpr int64_t kFirstMerge = 257;  // after <unk> and the bytes
+  for (int64_t id = kFirstMerge; id < tokenizer.size(); ++id) ids[tokenizer.decode({id})] = id;
+  for (int i = 0; i < 50; ++i) {
+    const auto text = text_of(draw(1, 300));
+    EXPECT_EQ(tokenizer.encode(text), merged(text, ids)) << text;
+  }
 }
 
 TEST_F(SubwordTokenizerTest, VocabularySizeOutOfRangeThrows) {

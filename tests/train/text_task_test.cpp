@@ -71,8 +71,8 @@ TEST_F(TextTask, ThrowsForAFileShorterThanMaxSeqLen) {
 }
 
 TEST_F(TextTask, LongTextsAreEncodedInPiecesWithoutChangingTheTokens) {
-  std::string text;  // longer than three pieces of 1 MiB
-  for (int i = 0; text.size() < 3'500'000; ++i) text += fmt::format("ä{} {}\n", i, i % 7);
+  std::string text;  // longer than two pieces of 4 MiB
+  for (int i = 0; text.size() < 9'500'000; ++i) text += fmt::format("ä{} {}\n", i, i % 7);
   for (const auto kind : {TokenizerKind::character, TokenizerKind::byte, TokenizerKind::word}) {
     auto made = recipe(text, 64);
     made.data.tokenizer = kind;
@@ -138,6 +138,17 @@ TEST_F(TextTask, UnknownCharactersOfOneOfSeveralTextsNameIt) {
               throws_naming<InputError>(made.data.val_text.front(), "line 1, column 21"));
 }
 
+TEST_F(TextTask, TheFirstUnknownCharacterOfALongTextIsNamed) {
+  auto made = recipe(digits(100) + "\n", 8);
+  made.data.val_text = {(directory_ / "val").string()};
+  std::string text;  // four pieces of 4 MiB; the last two have unknown characters
+  for (int i = 0; i < 1'600'000; ++i) text += "012345678\n";
+  text[9'999'990] = 'a';
+  text[14'999'990] = 'b';
+  replace_file(made.data.val_text.front(), text);
+  EXPECT_THAT([&] { make_task(made); }, throws_naming<InputError>("'a'", "line 1000000, column 1"));
+}
+
 TEST_F(TextTask, UnknownCharactersOfTheValidationTextAreErrorsOrReplaced) {
   auto made = recipe(digits(100), 8);
   made.data.val_text = {(directory_ / "val").string()};
@@ -185,10 +196,11 @@ TEST_F(TextTask, AByteTokenizerAcceptsAnyBytes) {
 }
 
 TEST_F(TextTask, ALongTextOfBytesIsEncodedInPieces) {
-  auto made = recipe(std::string(std::size_t{3} << 20, '\x80'), 16);
+  constexpr std::size_t kSize = std::size_t{10} << 20;
+  auto made = recipe(std::string(kSize, '\x80'), 16);
   made.data.tokenizer = TokenizerKind::byte;
   EXPECT_EQ(*make_task(made)->num_training_sequences(),
-            static_cast<int64_t>(((std::size_t{3} << 20) - ((std::size_t{3} << 20) / 10)) / 16));
+            static_cast<int64_t>((kSize - kSize / 10) / 16));
 }
 
 TEST_F(TextTask, TextsLargerThanMaxTextBytesThrow) {

@@ -3,6 +3,7 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/read_labelled_lines.h"
 #include "io/files.h"
+#include "ops/in_parallel.h"
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <tuple>
 
 namespace attend::train {
@@ -20,6 +22,7 @@ namespace {
 struct Texts {
   std::string all;
   std::vector<std::pair<std::string, std::size_t>> ends;  ///< paths, and the ends of their texts
+  std::size_t num_bytes = 0;                              ///< without added line breaks
 };
 
 Texts read_texts(const std::vector<std::string>& paths, const DataConfig& data) {
@@ -30,6 +33,7 @@ Texts read_texts(const std::vector<std::string>& paths, const DataConfig& data) 
       ++texts.ends.back().second;
     }
     auto text = read_text(path, text_limit(data.max_text_bytes), text_encoding(data.tokenizer));
+    texts.num_bytes += text.size();
     if (texts.all.empty())
       texts.all = std::move(text);  // no copy of a single text
     else
@@ -65,11 +69,11 @@ torch::Dtype token_dtype(const Tokenizer& tokenizer) {
   return size <= 256 ? torch::kByte : size <= 32768 ? torch::kShort : torch::kInt;
 }
 
-/// Returns the size of the first piece of a text, about 1 MiB. The next piece begins with a line
+/// Returns the size of the first piece of a text, about 4 MiB. The next piece begins with a line
 /// break or, if there is none near, with a space or another character, so that the tokens of a word
 /// or line are not split.
 std::size_t first_piece(std::string_view text) {
-  constexpr std::size_t kPiece = std::size_t{1} << 20;
+  constexpr std::size_t kPiece = std::size_t{4} << 20;
   if (text.size() <= 2 * kPiece) return text.size();
   const auto near = text.substr(0, 2 * kPiece);
   for (const char separator : {'\n', ' '}) {
@@ -82,18 +86,28 @@ std::size_t first_piece(std::string_view text) {
 }
 
 /// Returns the tokens of a text (N) in the narrowest integer dtype. The text is encoded in pieces,
-/// since the ids that the tokenizer returns have eight times the size of the text.
+/// several of them at a time, since the ids that the tokenizer returns have eight times the size of
+/// the text.
 torch::Tensor encode_text(const Tokenizer& tokenizer, std::string_view text) {
   const torch::TensorOptions options(token_dtype(tokenizer));
-  std::vector<torch::Tensor> pieces;
-  for (std::size_t begin = 0, end = 0; begin < text.size(); begin = end) {
-    end = begin + first_piece(text.substr(begin));
-    try {
-      pieces.push_back(torch::tensor(tokenizer.encode(text.substr(begin, end - begin)), options));
-    } catch (const InputError&) {
-      tokenizer.encode(text.substr(0, end));  // throws with the position in the whole text
-      throw;
+  std::vector<std::size_t> bounds{0};
+  while (bounds.back() < text.size())
+    bounds.push_back(bounds.back() + first_piece(text.substr(bounds.back())));
+  std::vector<torch::Tensor> pieces(bounds.size() - 1);
+  std::atomic<bool> failed = false;
+  in_parallel(static_cast<int64_t>(pieces.size()), /*grain=*/1, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<std::size_t>(begin); i < static_cast<std::size_t>(end); ++i) {
+      try {
+        const auto ids = tokenizer.encode(text.substr(bounds[i], bounds[i + 1] - bounds[i]));
+        pieces[i] = torch::tensor(ids, options);
+      } catch (const InputError&) {
+        failed = true;
+      }
     }
+  });
+  // Throws with the position in the whole text of the first token that cannot be encoded.
+  for (std::size_t i = 0; failed && i < pieces.size(); ++i) {
+    if (!pieces[i].defined()) tokenizer.encode(text.substr(0, bounds[i + 1]));
   }
   return pieces.empty() ? torch::empty({0}, options) : torch::cat(pieces);
 }
@@ -181,6 +195,7 @@ class TextTask : public Task {
     return text_windows(validation_, context_, size);
   }
   std::string data_checksum() const override { return checksum_; }
+  std::vector<DataNote> data_notes() const override { return notes_; }
   std::vector<Example> samples() const override { return {{prompt_, ""}}; }
 
  private:
@@ -189,6 +204,7 @@ class TextTask : public Task {
     const bool is_new = tokenizer == nullptr;
     tokenizer_ = tokenizer_for(recipe, texts.all, std::move(tokenizer));
     checksum_ = checksum_text(crc32c(texts.all));
+    notes_.push_back(files_note("text", recipe.text, texts.num_bytes));
     training_ = encode_texts(*tokenizer_, texts, is_new);
     const auto& val_text = recipe.data.val_text;
     const bool has_file = !val_text.empty();
@@ -196,6 +212,7 @@ class TextTask : public Task {
       check_are_texts(val_text, recipe);
       const auto validation = read_texts(val_text, recipe.data);
       checksum_ += "-" + checksum_text(crc32c(validation.all));
+      notes_.push_back(files_note("val text", val_text, validation.num_bytes));
       validation_ = encode_texts(*tokenizer_, validation, is_new);
     } else {
       const auto tokens = training_;
@@ -223,6 +240,7 @@ class TextTask : public Task {
   std::shared_ptr<const Tokenizer> tokenizer_;
   int64_t context_;
   std::string checksum_;
+  std::vector<DataNote> notes_;
   torch::Tensor training_;    // (N), see `token_dtype`
   torch::Tensor validation_;  // (M), see `token_dtype`
   std::string prompt_;
