@@ -14,6 +14,7 @@
 #include "shell_text.h"
 #include "table_text.h"
 #include "terminal.h"
+#include "train/checksum.h"
 #include "train/loss_curves.h"
 #include "train/recipe_fields.h"
 #include "train/run_record.h"
@@ -188,10 +189,20 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
   report.json["flops_per_token"] = flops;
 }
 
-/// Adds report.txt, if there is one.
-void add_report(const fs::path& path, InspectReport& report) {
+/// Adds report.txt, if there is one. Throws InputError if it has another checksum than in
+/// `summary`.
+void add_report(const fs::path& path, const train::RunSummary& summary, InspectReport& report) {
   if (!fs::exists(path)) return;
-  const auto text = replace_invalid_utf8(read_bytes(path, {kMaxReport}));
+  const auto bytes = read_bytes(path, {kMaxReport});
+  const auto found = train::checksum_text(train::crc32c(bytes));
+  const auto expected = summary.files.find(train::RunFiles::report_text);
+  if (expected != summary.files.end() && expected->second != found) {
+    throw InputError(
+        fmt::format("{}: changed or damaged: checksum {}, expected {} as in {}; resume the run to "
+                    "write it again",
+                    path.string(), found, expected->second, train::RunFiles::summary));
+  }
+  const auto text = replace_invalid_utf8(bytes);
   report.json["report"] = text;
   std::istringstream lines(text);
   report.footer += "\n";
@@ -233,7 +244,7 @@ InspectReport inspect_run(const fs::path& directory) {
     const auto add = custom ? add_tensors : add_model;
     add(directory, *weights, report);
   }
-  if (finished) add_report(run.file(train::RunFiles::report_text), report);
+  if (finished) add_report(run.file(train::RunFiles::report_text), *summary, report);
   return report;
 }
 

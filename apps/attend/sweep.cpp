@@ -14,6 +14,7 @@
 #include "terminal.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
+#include "train_run.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -41,9 +42,9 @@ struct Combination {
   ordered_json json;                ///< values by key
   train::Recipe recipe;
   fs::path directory;
-  bool is_finished = false;
-  std::string error;   ///< message of a failed training; else empty
-  std::string source;  ///< the settings as typed, for messages
+  bool is_complete = false;  ///< as `app::is_complete`
+  std::string error;         ///< message of a failed training; else empty
+  std::string source;        ///< the settings as typed, for messages
 };
 
 /// Returns each choice of one setting per axis. The last axis varies fastest.
@@ -87,7 +88,7 @@ Combination make_combination(const Sweep& sweep, const std::vector<Setting>& set
 
 /// Throws InputError if the run of the combination can be neither created nor resumed, or was
 /// created with other values, since its results would not be those of the combination. Finds out if
-/// the run is finished.
+/// the run is complete.
 void check_combination(const Sweep& sweep, Combination& combination) {
   const auto& directory = combination.directory;
   const auto& recipe = combination.recipe;
@@ -97,7 +98,7 @@ void check_combination(const Sweep& sweep, Combination& combination) {
     train::throw_if_different(directory, train::differences_of(run, recipe, [](const auto& field) {
                                 return !field.is_paths();
                               }));
-    combination.is_finished = train::RecipeRun(directory, recipe, sweep.options).is_finished();
+    combination.is_complete = is_complete(train::RecipeRun(directory, recipe, sweep.options));
   } else {
     train::check_can_create(directory, /*overwrite=*/false);
     train::make_training_setup(recipe, sweep.options.init_from, sweep.options.task_maker);
@@ -234,8 +235,8 @@ void run_sweep(const Sweep& sweep) {
   for (std::size_t i = 0; i < combinations.size(); ++i) {
     auto& combination = combinations[i];
     fmt::print("{}[{}/{}] {}{}\n", i == 0 ? "" : "\n", i + 1, combinations.size(),
-               printable(combination.name), combination.is_finished ? ": finished" : "");
-    if (!combination.is_finished) train_combination(sweep, combination);
+               printable(combination.name), combination.is_complete ? ": finished" : "");
+    if (!combination.is_complete) train_combination(sweep, combination);
   }
 
   std::vector<ordered_json> results;
@@ -265,7 +266,8 @@ void run_sweep(const Sweep& sweep) {
                                     [](const auto& each) { return each.contains("error"); });
   if (failed > 0) {
     throw std::runtime_error(fmt::format("the training of {} of {} combinations failed; see {}",
-                                         failed, results.size(), (sweep.out / kResultsFile).string()));
+                                         failed, results.size(),
+                                         (sweep.out / kResultsFile).string()));
   }
 }
 

@@ -280,6 +280,12 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
       fmt::print("{}", report_line("processes", fmt::format("{}", size)));
     const auto server = rank == 0 ? start_server(arguments, directory) : nullptr;
     auto run = start();
+    bool complete = false;
+    train::run_on_rank_0(*options.processes, [&] {
+      complete = is_complete(run);
+      if (complete) print_complete(run, arguments.epochs);
+    });
+    if (train::any_process(*options.processes, complete)) return;
     if (rank > 0) return train_beside_rank_0(std::move(run));
     if (server) server->begin();
     train_run_with_results(std::move(run), arguments.epochs);

@@ -4,6 +4,7 @@
 #include "attend/nn/parameter_count.h"
 #include "attend/train/background_observer.h"
 #include "attend/train/device.h"
+#include "attend/train/embedding_files.h"
 #include "error_message.h"
 #include "evaluation_text.h"
 #include "help_formatter.h"
@@ -17,6 +18,7 @@
 #include "table_text.h"
 #include "terminal.h"
 #include "text_report.h"
+#include "train/checksum.h"
 #include "train/loss_curves.h"
 
 #include <fmt/format.h>
@@ -25,6 +27,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
@@ -50,6 +53,15 @@ int received_signal(train::Processes& processes) {
 /// Throws Interrupted in all processes if one of them has received a signal.
 void check_signals(train::Processes& processes) {
   if (const int signal = received_signal(processes); signal != 0) throw Interrupted(signal);
+}
+
+/// True if the file has the checksum that the summary of the run contains.
+bool is_intact(const train::RunDirectory& run, const train::RunSummary& summary,
+               const std::string& name) {
+  const auto expected = summary.files.find(name);
+  const auto path = run.path() / name;
+  return expected != summary.files.end() && fs::exists(path) &&
+         train::checksum_text(train::crc32c_of_file(path)) == expected->second;
 }
 
 /// Trains a run and prints its progress and results.
@@ -83,8 +95,12 @@ class Training {
       train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
       report_ = make_text_report(run_.model(), run_.task(), neighbors_before,
                                  run_.recipe().training.seed);
-      if (const auto text = report_.text(/*colors=*/false); !text.empty())
-        replace_file(run_.directory().file(train::RunFiles::report_text), text);
+      const auto& directory = run_.directory();
+      // A report that was written before contains the neighbors before training.
+      const auto summary = run_.is_finished() ? directory.summary() : std::nullopt;
+      const bool written = summary && is_intact(directory, *summary, train::RunFiles::report_text);
+      if (const auto text = report_.text(/*colors=*/false); !text.empty() && !written)
+        replace_file(directory.file(train::RunFiles::report_text), text);
     };
     try {
       if (result.stop_reason == train::StopReason::stop_requested) check_signals(run_.processes());
@@ -240,6 +256,36 @@ class Training {
 };
 
 }  // namespace
+
+bool is_complete(const train::RecipeRun& run) {
+  if (!run.is_finished()) return false;
+  if (!run.state().best) return true;
+  const auto& directory = run.directory();
+  const auto summary = directory.summary();
+  if (!summary || fs::exists(directory.file(train::RunFiles::replaced))) return false;
+  const std::array names{train::RunFiles::model, train::EmbeddingFiles::table,
+                         train::EmbeddingFiles::tokens, train::EmbeddingFiles::config,
+                         train::RunFiles::report_page};
+  return std::ranges::all_of(names, [&](auto* name) { return fs::exists(directory.file(name)); }) &&
+         std::ranges::all_of(summary->files, [&](const auto& each) {
+           return is_intact(directory, *summary, each.first);
+         });
+}
+
+void print_complete(const train::RecipeRun& run, double epochs) {
+  const auto& state = run.state();
+  const auto max_steps = run.recipe().training.max_steps;
+  const auto reason =
+      state.step == max_steps
+          ? fmt::format("already trained for {}/{} steps; pass a larger {} to continue", state.step,
+                        max_steps, epochs > 0 ? "--epochs" : "--max-steps")
+          : fmt::format(
+                "stopped early at step {} after {} evaluations without improvement; pass a "
+                "larger --patience to continue",
+                state.step, state.evaluations_without_improvement);
+  fmt::print("{}{}", report_line("run", printable(run.directory().path().string())),
+             report_line("finished", reason));
+}
 
 void train_run(train::RecipeRun run, double epochs) {
   Training(std::move(run), epochs).train();

@@ -4,6 +4,13 @@
 
 namespace attend::app {
 
+/// True if nothing is left to do for a run: it is finished, and its directory contains all results.
+/// A run without a finite validation loss has no results. Call it in rank 0 only.
+bool is_complete(const train::RecipeRun& run);
+
+/// Prints why nothing is left to do for a run that `is_complete`, and how to continue it.
+void print_complete(const train::RecipeRun& run, double epochs);
+
 /// Trains and finishes a run, and prints a header and the progress. `epochs`: value of --epochs,
 /// which the header contains; 0 if it was not given. Throws Interrupted if a signal stopped the run
 /// before it was finished.

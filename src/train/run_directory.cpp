@@ -388,18 +388,20 @@ void RunDirectory::finish(ConstModuleRef module, const TrainResult& result) cons
   const auto& state = result.state;
   const auto& best = state.best.value();
   const auto task = record_.fixed.find("task");
-  const RunSummary summary{.run_id = record_.run_id,
-                           .task = task == record_.fixed.end() ? "" : task->second,
-                           .parameters = parameter_count(module),
-                           .steps = state.step,
-                           .best_step = state.best_step,
-                           .threads = state.threads,
-                           .seconds = state.seconds(),
-                           .tokens_per_second = result.tokens_per_second,
-                           .train_loss = state.train_loss,
-                           .val_loss = best.loss,
-                           .val_accuracy = best.accuracy(),
-                           .skipped_steps = state.skipped_steps};
+  RunSummary summary{.run_id = record_.run_id,
+                     .task = task == record_.fixed.end() ? "" : task->second,
+                     .parameters = parameter_count(module),
+                     .steps = state.step,
+                     .best_step = state.best_step,
+                     .threads = state.threads,
+                     .seconds = state.seconds(),
+                     .tokens_per_second = result.tokens_per_second,
+                     .train_loss = state.train_loss,
+                     .val_loss = best.loss,
+                     .val_accuracy = best.accuracy(),
+                     .skipped_steps = state.skipped_steps};
+  if (const auto report = file(RunFiles::report_text); fs::exists(report))
+    summary.files[RunFiles::report_text] = checksum_of_file(report);
   replace_file(file(RunFiles::summary), to_text_with_checksum(to_object(summary)));
   delete_replaced(path_);
 }

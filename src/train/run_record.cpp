@@ -47,6 +47,7 @@ auto read_json(const std::filesystem::path& path, const char* advice, const Conv
 // Optional keys of summary.json.
 constexpr const char* kValAccuracy = "val_accuracy";
 constexpr const char* kSkippedSteps = "skipped_steps";
+constexpr const char* kResultFiles = "files";
 
 constexpr const char* kNextRecipe = "next_recipe";  // key of `RunRecord::next_recipe`
 constexpr const char* kRecipeName = "recipe";       // key of `RunRecord::recipe_name`
@@ -266,6 +267,7 @@ Json to_object(const RunSummary& summary) {
                {"val_loss", summary.val_loss}});
   if (summary.val_accuracy) json[kValAccuracy] = *summary.val_accuracy;
   if (summary.skipped_steps > 0) json[kSkippedSteps] = summary.skipped_steps;
+  if (!summary.files.empty()) json[kResultFiles] = summary.files;
   return json;
 }
 
@@ -285,7 +287,8 @@ RunSummary read_summary(const std::filesystem::path& path) {
         .val_loss = json.at("val_loss"),
         .val_accuracy =
             json.contains(kValAccuracy) ? std::optional<double>(json[kValAccuracy]) : std::nullopt,
-        .skipped_steps = json.value(kSkippedSteps, int64_t{0})};
+        .skipped_steps = json.value(kSkippedSteps, int64_t{0}),
+        .files = json.value(kResultFiles, std::map<std::string, std::string>())};
   });
 }
 

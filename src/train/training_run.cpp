@@ -70,13 +70,6 @@ bool resumes(const std::filesystem::path& directory, const TrainingRunOptions& o
   return any_process(processes, exists || options.mode == RunMode::resume);
 }
 
-[[noreturn]] void throw_already_trained(const RunDirectory& directory, int64_t step,
-                                        int64_t max_steps) {
-  throw InputError(
-      fmt::format("{}: already trained for {}/{} steps; pass a larger max_steps to continue",
-                  directory.path().string(), step, max_steps));
-}
-
 }  // namespace
 
 TrainingRun::TrainingRun(const std::filesystem::path& directory,
@@ -104,7 +97,6 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
   if (is_resumed_) {
     run_on_rank_0(*processes_, [&] {
       restore_checkpoint();
-      if (options.mode == RunMode::resume) check_is_unfinished();
       if (!is_finished_) directory_->save_recipe(content.recipe);
     });
     is_finished_ = any_process(*processes_, is_finished_);
@@ -124,22 +116,15 @@ void TrainingRun::restore_checkpoint() {
   const auto found = directory().latest_checkpoint();
   if (!found) return check_began_with_random_weights(directory());
   const auto& state = found->checkpoint.trainer_state;
-  if (state.step > config_.max_steps)
-    throw_already_trained(directory(), state.step, config_.max_steps);
+  if (state.step > config_.max_steps) {
+    throw InputError(
+        fmt::format("{}: already trained for {}/{} steps; pass a larger max_steps to continue",
+                    directory().path().string(), state.step, config_.max_steps));
+  }
   damaged_ = found->damaged;
   checkpoint_world_size_ = world_size_of(found->checkpoint);
   is_finished_ = directory().is_finished(state, config_);
   trainer_->restore(found->checkpoint);
-}
-
-void TrainingRun::check_is_unfinished() const {
-  if (!is_finished_) return;
-  if (state().step == config_.max_steps)
-    throw_already_trained(directory(), state().step, config_.max_steps);
-  throw InputError(fmt::format(
-      "{}: stopped early at step {} after {} evaluations without improvement; pass a larger "
-      "patience to continue",
-      directory().path().string(), state().step, state().evaluations_without_improvement));
 }
 
 TrainResult TrainingRun::train(const TrainerHooks& hooks) {

@@ -120,9 +120,9 @@ class Checkpoints(RunsTest):
     def test_resume_a_finished_run_with_more_steps(self):
         run = self.copy("run")
         before = files_of(run)
-        message = f"{run}: already trained for 30/%d steps; pass a larger max_steps to continue"
-        self.fails(2, ["--resume", run], message % 30)
-        self.fails(2, ["--resume", run, "--max-steps", 20], message % 20)
+        expect_names(self, self.train("--resume", run).stdout, run, "30/30", "--max-steps")
+        self.assertTrue(files_of(run) == before, "nothing was left to do")
+        self.fails(2, ["--resume", run, "--max-steps", 20], str(run), "30/20", "max_steps")
         self.assertTrue(files_of(run) == before, "a rejected command changed files")
         self.train("--resume", run, "--max-steps", 33)
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 33)

@@ -200,8 +200,12 @@ class Distributed(ProcessesTest):
         self.assertFalse(run.exists())
         self.train(*tiny(max_steps=2), "--task", "copy", "--out", run)
         before = (run / "model.safetensors").read_bytes()
-        ends = ends_of(self.start_ranks(["train", "--resume", run], 2))
+        ends = ends_of(self.start_ranks(["train", "--resume", run, "--max-steps", 1], 2))
         self.assertEqual([end[0] for end in ends], [2, 2], ends)
+        ends = ends_of(self.start_ranks(["train", "--resume", run], 2))  # nothing is left to do
+        self.assertEqual([end[0] for end in ends], [0, 0], ends)
+        expect_names(self, ends[0][1], "2/2", "--max-steps")
+        self.assertEqual(ends[1][1], "", "printed once")
         self.assertEqual((run / "model.safetensors").read_bytes(), before)
 
     def test_variables_of_a_launcher_are_checked(self):

@@ -98,6 +98,15 @@ class Runs(InspectTest):
         self.assertTrue(self.inspect(self.run_directory).endswith("\n" + report))
         self.assertEqual(self.inspect_json(self.run_directory)["report"], report)
 
+    def test_a_damaged_report_is_refused(self):
+        run = self.folder / "damaged-report"
+        shutil.copytree(self.run_directory, run)
+        report = run / "report.txt"
+        report.write_text(report.read_text().replace("0.", "1.", 1))
+        expect_names(self, self.refuses(["inspect", run]), report, "summary.json")
+        self.succeeds("train", "--resume", run)
+        self.assertIn("Attention weights", self.succeeds("inspect", run).stdout)
+
     def test_json_has_exact_numbers(self):
         found = self.inspect_json(self.run_directory)
         summary = json.loads((self.run_directory / "summary.json").read_text())

@@ -99,8 +99,11 @@ class Epochs(RecipeTest):
         self.assertRegex(printed, r"(?m)^epochs +2 = 14 steps$")
         self.assertIn("\nmax_steps = 14\n", (run / "recipe.toml").read_text())
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 14)
-        message = self.refuses(["train", "--resume", run, "--epochs", 2])
-        expect_names(self, message, "14", "max_steps", "--epochs")
+        printed = self.succeeds("train", "--resume", run, "--epochs", 2).stdout
+        expect_names(self, printed, "14/14", "--epochs")
+        self.assertNotIn("--max-steps", printed)
+        message = self.refuses(["train", "--resume", run, "--epochs", 1])
+        expect_names(self, message, "14/7", "max_steps", "--epochs")
         self.assertNotIn("--max-steps", message)
         self.succeeds("train", "--resume", run, "--epochs", 3)
         self.assertEqual(json.loads((run / "summary.json").read_text())["steps"], 21)
@@ -207,6 +210,10 @@ class Sweep(RunsTest):
         self.assertEqual((self.out / "num_layers=0" / "metrics.jsonl").stat().st_mtime_ns, before)
         self.assertEqual(printed.count("\ntask  "), 1)
         self.assertEqual(len(self.results()["combinations"]), 2)
+        page = self.out / "num_layers=0" / "report.html"  # missing if the process was killed before it was written
+        page.unlink()
+        self.train(*self.sweep("num_layers=0,1"))
+        self.assertTrue(page.exists())
 
     def test_a_signal_stops_the_sweep_and_the_same_command_resumes_it(self):
         long = [*TINY[2:], "--batch-size", 8, "--max-steps", 400, "--eval-every", 400, "--checkpoint-every", 10,

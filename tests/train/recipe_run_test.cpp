@@ -91,19 +91,11 @@ TEST_F(RecipeRunTest, ReportsSkippedDamagedCheckpoints) {
   EXPECT_THAT(resumed.damaged(), testing::ElementsAre(testing::HasSubstr("trainer_state.json")));
 }
 
-TEST_F(RecipeRunTest, FinishedRunSaysWhatToChange) {
-  {
-    RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
-    run.finish(run.train());
-  }
-  EXPECT_THAT(
-      [&] { RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume}); },
-      throws<InputError>("already trained for 10/10 steps; pass a larger max_steps to continue"));
-}
-
-TEST_F(RecipeRunTest, BeginOrResumeOpensAFinishedRun) {
-  for (const bool finished : {false, true}) {
-    RecipeRun run(directory_ / "run", recipe_);
+TEST_F(RecipeRunTest, BeginOrResumeAndResumeOpenAFinishedRun) {
+  for (const auto& [mode, finished] :
+       {std::pair(RunMode::begin_or_resume, false), std::pair(RunMode::begin_or_resume, true),
+        std::pair(RunMode::resume, true)}) {
+    RecipeRun run(directory_ / "run", recipe_, {.mode = mode});
     EXPECT_EQ(run.is_finished(), finished);
     const auto result = run.train();
     run.finish(result);
@@ -112,6 +104,9 @@ TEST_F(RecipeRunTest, BeginOrResumeOpensAFinishedRun) {
     EXPECT_EQ(evaluate(run.model(), run.task()).loss,
               evaluate(loaded.model, *loaded.make_task()).loss);
   }
+  recipe_.training.max_steps = 9;
+  EXPECT_THAT([&] { RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume}); },
+              throws<InputError>("already trained for 10/9 steps; pass a larger max_steps"));
 }
 
 TEST_F(RecipeRunTest, FinishKeepsTheRandomNumberGenerator) {

@@ -88,18 +88,20 @@ struct RunContent {
 
 /// Results of a finished run; saved as summary.json.
 struct RunSummary {
-  std::string run_id = {};                  ///< `RunRecord::run_id`
-  std::string task = {};                    ///< name of the task; empty for a custom module
-  int64_t parameters = 0;                   ///< number of parameters of the module
-  int64_t steps = 0;                        ///< steps done
-  int64_t best_step = 0;                    ///< step of the best weights
-  int64_t threads = 0;                      ///< number of CPU threads
-  double seconds = 0.0;                     ///< of training and evaluations
-  double tokens_per_second = 0.0;           ///< evaluations excluded
-  double train_loss = 0.0;                  ///< of the last step; may be NaN
-  double val_loss = 0.0;                    ///< of the best weights
-  std::optional<double> val_accuracy = {};  ///< of the best weights; empty if there is none
-  int64_t skipped_steps = 0;                ///< steps with a non-finite loss or gradient
+  std::string run_id = {};                        ///< `RunRecord::run_id`
+  std::string task = {};                          ///< name of the task; empty for a custom module
+  int64_t parameters = 0;                         ///< number of parameters of the module
+  int64_t steps = 0;                              ///< steps done
+  int64_t best_step = 0;                          ///< step of the best weights
+  int64_t threads = 0;                            ///< number of CPU threads
+  double seconds = 0.0;                           ///< of training and evaluations
+  double tokens_per_second = 0.0;                 ///< evaluations excluded
+  double train_loss = 0.0;                        ///< of the last step; may be NaN
+  double val_loss = 0.0;                          ///< of the best weights
+  std::optional<double> val_accuracy = {};        ///< of the best weights; empty if there is none
+  int64_t skipped_steps = 0;                      ///< steps with a non-finite loss or gradient
+  std::map<std::string, std::string> files = {};  ///< CRC-32C of report.txt, by name; empty if the
+                                                  ///< run has no report.txt
 };
 
 /// Selects the weights of a run.

@@ -27,7 +27,8 @@ enum class RunMode {
                     ///< there is nothing left to train
   begin,            ///< begin a run; the directory must not contain another one
   overwrite,        ///< begin a run, and replace another one: see `RunDirectory::create`
-  resume,           ///< resume the run in the directory, which must not be finished
+  resume,           ///< resume the run in the directory; as with `begin_or_resume`, it may be
+                    ///< finished
 };
 
 }  // namespace train
@@ -76,9 +77,8 @@ class ATTEND_API TrainingRun {
   /// again. The values of `config`, except `optimizer` and `seed`, may differ from those of a
   /// resumed run. Throws InputError for a value of `config` that is out of range, for a device that
   /// is not available, and in the same cases as `RunDirectory::create` or `RunDirectory::resume`.
-  /// Also throws InputError if the latest checkpoint is from a step after `config.max_steps` or,
-  /// with `RunMode::resume`, if the run is finished. The message then says what to change. Several
-  /// processes throw InputError if `config`, `options.values`, `options.shard_optimizer` or
+  /// Also throws InputError if the latest checkpoint is from a step after `config.max_steps`.
+  /// Several processes throw InputError if `config`, `options.values`, `options.shard_optimizer` or
   /// `Objective::data_samples` differ between them, or if not all of them resume the run.
   TrainingRun(const std::filesystem::path& directory, std::shared_ptr<Objective> objective,
               const TrainingConfig& config, const TrainingRunOptions& options = {});
@@ -136,8 +136,6 @@ class ATTEND_API TrainingRun {
   /// Restores the latest checkpoint, if there is one. Throws InputError if there is none and the
   /// initial weights of the run were not random.
   void restore_checkpoint();
-  /// Throws InputError if the run is finished; the message says what to change.
-  void check_is_unfinished() const;
   /// Evaluates the module on all validation data.
   Evaluation evaluate(const BatchCallback& on_batch);
 
