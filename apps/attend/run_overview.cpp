@@ -4,11 +4,13 @@
 #include "attend/io/safetensors_header.h"
 #include "attend/train/run_directory.h"
 #include "error_message.h"
+#include "terminal.h"
 #include "train/loss_curves.h"
 #include "train/recipe_fields.h"
 #include "train/run_lock.h"
 #include "train/run_record.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -28,16 +30,29 @@ bool is_readable_run(const fs::path& directory) {
   return fs::is_regular_file(directory / train::RunFiles::recipe, error);
 }
 
+/// Adds the runs in a directory and below. Throws InputError if the directory cannot be read;
+/// prints a message for each directory below that cannot be read.
 void add_runs(const fs::path& directory, std::vector<fs::path>& runs) {
   if (is_readable_run(directory)) {
     runs.push_back(directory);
     return;
   }
   std::error_code error;
-  for (const auto& entry : fs::directory_iterator(directory, error)) {
+  const fs::directory_iterator entries(directory, error);
+  std::error_code missing;
+  if (error && fs::is_directory(directory, missing)) {
+    throw InputError(fmt::format("{}: cannot be read: {}; change its permissions",
+                                 directory.string(), error.message()));
+  }
+  for (const auto& entry : entries) {
     const bool is_hidden = entry.path().filename().native().starts_with('.');
     if (is_hidden || !entry.is_directory(error)) continue;
-    if (!entry.is_symlink(error) || is_readable_run(entry.path())) add_runs(entry.path(), runs);
+    if (entry.is_symlink(error) && !is_readable_run(entry.path())) continue;
+    try {
+      add_runs(entry.path(), runs);
+    } catch (const InputError& unreadable) {
+      write_error(fmt::format("attend: {}\n", without_control_codes(unreadable.what())));
+    }
   }
 }
 

@@ -47,7 +47,8 @@ struct RunOverview {
 
 /// Returns the directories of all runs in `directory`, also in its subdirectories: only `directory`
 /// if it is a run itself. Does not look into hidden directories, runs and symbolic links, but finds
-/// runs to which symbolic links point.
+/// runs to which symbolic links point. Throws InputError if `directory` cannot be read, and prints
+/// a message for each subdirectory that cannot be read.
 std::vector<std::filesystem::path> find_runs(const std::filesystem::path& directory);
 
 /// Returns the name of a run directory, also for paths such as "." and "runs/first/".

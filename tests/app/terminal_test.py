@@ -374,6 +374,47 @@ class Losses(CommandTest):
             self.assertLessEqual(len(line), columns)
 
 
+class NamesOfRuns(CommandTest):
+    """The table of attend runs on a terminal of 80 columns."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls().succeeds("train", *Losses.STEPS, "--out", cls.folder / "trained")
+
+    def names(self, *names):
+        """Returns the names in the table of runs with these names, all of them different."""
+        folder = self.folder / self._testMethodName
+        for name in names:
+            shutil.copytree(self.folder / "trained", folder / name)
+        header, *rows = output_on_terminal("runs", folder, columns=80).splitlines()
+        shown = [row.split()[0] for row in rows]
+        self.assertEqual(len(set(shown)), len(names), shown)
+        return shown, max(map(len, (header, *rows)))
+
+    def test_a_long_name_is_shortened_in_the_middle(self):
+        name = "a-name-that-is-much-too-long-for-a-terminal-of-80-columns-é-with-an-end"
+        (shown, ), width = self.names(name)
+        self.assertLessEqual(width, 80)
+        begin, end = shown.split("...")
+        self.assertTrue(name.startswith(begin) and name.endswith(end), shown)
+        self.assertGreater(min(len(begin), len(end)), 5)
+
+    def test_names_of_a_sweep_show_what_differs(self):
+        names = [f"sw/lr={lr},dropout={dropout}" for lr in ("0.001", "0.002") for dropout in ("0.0", "0.1")]
+        shown, width = self.names(*names)
+        self.assertLessEqual(width, 80)
+        self.assertEqual(sorted(shown), names)
+
+    def test_names_of_a_long_sweep_show_what_differs(self):
+        names = [f"a-sweep-with-a-long-name/lr={lr},gradient_accumulation_steps=4,dropout={dropout}"
+                 for lr in ("0.001", "0.002") for dropout in ("0.0", "0.1")]
+        shown, width = self.names("first", *names)
+        self.assertLessEqual(width, 80)
+        self.assertEqual(sorted(shown), sorted(["first", *(f"...lr={lr},...dropout={dropout}" for lr in ("0.001", "0.002")
+                                                           for dropout in ("0.0", "0.1"))]))
+
+
 class Pager(unittest.TestCase):
     """The pager of attend explain."""
 

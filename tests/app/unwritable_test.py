@@ -3,8 +3,6 @@
 Run by CTest with ATTEND set to the built command; requires only Python 3.
 """
 
-import ctypes
-import os
 import resource
 import shutil
 import signal
@@ -12,7 +10,7 @@ import subprocess
 import unittest
 
 from attend_command import ATTEND, attend, expect_names
-from small_runs import RunsTest, checkpoints, files_of, kill, start, start_in_terminal, wait_for
+from small_runs import RunsTest, as_other_user, checkpoints, files_of, kill, start, start_in_terminal, wait_for
 
 
 class FilesThatCannotBeWritten(RunsTest):
@@ -130,13 +128,7 @@ class FilesThatCannotBeWritten(RunsTest):
         run = self.folder / "run"
         self.train("--out", run, *self.SETTING, "--max-steps", 20)
         before = files_of(run)
-        library = ctypes.CDLL(None)
-
-        def without_privilege():
-            for override in (1, 2):  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
-                library.prctl(24, override, 0, 0, 0)  # PR_CAPBSET_DROP
-
-        options = {"preexec_fn": without_privilege} if os.geteuid() == 0 else {}
+        options = as_other_user()
         sealed = self.folder / "sealed"
         sealed.mkdir(mode=0o555)
         if subprocess.run(["touch", sealed / "file"], capture_output=True, **options).returncode == 0:
