@@ -263,7 +263,7 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "TOKENS");
   add("--top-p", sampling.top_p, kFraction,
       "nucleus sampling: sample from the smallest set of most likely tokens with at least this "
-      "total probability; 1 = all",
+      "total probability; 1 = all, 0 = only the most likely token",
       "PROBABILITY");
   add("--min-p", sampling.min_p, kFraction,
       "sample from the tokens whose probability is at least this fraction of the highest "

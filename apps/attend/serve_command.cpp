@@ -5,11 +5,9 @@
 #include "serve/server_option.h"
 #include "stop_signal.h"
 #include "table_text.h"
-
-#include <fmt/format.h>
+#include "terminal.h"
 
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -28,8 +26,7 @@ void run_serve(const ServeArguments& arguments) {
   train::set_num_threads(1);                       // another process may be training the run
   const StopSignal signals;
   PageServer server(arguments.address);
-  fmt::print("{}", report_line("page", server.url()));
-  std::fflush(stdout);
+  print_now(report_line("page", server.url()));
   server.serve(arguments.directory, [] {
     while (StopSignal::received() == 0) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     // The process ends even if a client or a computation keeps the server open.

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import unittest
 
-from attend_command import ATTEND, attend
+from attend_command import ATTEND, attend, command
 
 
 class BrokenStreams(unittest.TestCase):
@@ -49,6 +49,22 @@ class BrokenStreams(unittest.TestCase):
                               text=True, timeout=60)
         self.assertEqual((done.returncode, done.stderr),
                          (1, "attend: standard output cannot be written\n"))
+
+    def test_each_command_fails_if_its_output_is_lost(self):
+        with tempfile.TemporaryDirectory() as folder:
+            run = pathlib.Path(folder, "run")
+            result = attend("train", "--max-steps", 2, "--warmup-steps", 0, "--num-layers", 1, "--embed-dim", 8, "--out", run)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            for arguments in (["eval", run], ["generate", run, "--prompt", "the", "--max-new-tokens", 2], ["tasks"],
+                              ["models"], ["inspect", run], ["runs", folder], ["explain", "--list"],
+                              ["explain", "sky"], ["report", run], ["serve", run, 0], ["completion", "bash"],
+                              ["lr-find", "--num-steps", 2], ["train", "--resume", run], ["train", "--print-config"],
+                              ["export", run, "-o", pathlib.Path(folder, "model.safetensors")], ["--help"]):
+                with open("/dev/full", "w") as full:
+                    done = subprocess.run(command(*arguments), stdout=full, stderr=subprocess.PIPE, text=True,
+                                          timeout=60)
+                self.assertEqual(done.returncode, 1, (arguments, done.stderr))
+                self.assertIn("standard output", done.stderr.splitlines()[-1], arguments)
 
     def test_a_log_that_cannot_be_written_stops_the_run(self):
         def with_small_files():

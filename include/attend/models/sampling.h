@@ -16,7 +16,7 @@ struct SamplingOptions {
   double temperature = 1.0;         ///< divides the logits, >= 0; 0 = greedy decoding
   int64_t top_k = 0;                ///< sample from the k most likely tokens; 0 = off
   /// Nucleus sampling: sample from the smallest set of most likely tokens whose total probability
-  /// is at least `top_p`. The value must be in [0, 1]; 1 = off.
+  /// is at least `top_p`. The value must be in [0, 1]; 1 = off, 0 = only the most likely token.
   double top_p = 1.0;
   /// Sample only from tokens whose probability is at least `min_p` times the probability of the
   /// most likely token. The value must be in [0, 1]; 0 = off.
