@@ -137,6 +137,7 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
   const auto line_breaks = knows(kLineBreak) ? LineBreaks::are_tokens : LineBreaks::are_white_space;
   const auto pieces = words ? split_words(text, line_breaks) : split_characters(text);
   const bool has_unknown = knows(kUnknown);
+  const bool skips_returns = !words && knows(kLineBreak) && !knows("\r");
   std::vector<int64_t> ids;
   ids.reserve(pieces.size());
   for (const auto& piece : pieces) {
@@ -145,6 +146,8 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
       ids.push_back(ascii_ids_[first]);
       continue;
     }
+    const auto end = static_cast<std::size_t>(piece.data() - text.data()) + piece.size();
+    if (skips_returns && piece == "\r" && text.substr(end).starts_with('\n')) continue;
     const std::string token(piece);
     const auto found = ids_.find(token);
     if (found == ids_.end() && !has_unknown) {

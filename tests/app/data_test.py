@@ -56,6 +56,19 @@ class ValidationFile(DataTest):
                       *TINY)
         self.assertEqual(self.measure(run)["val_targets"], 1)
 
+    def test_windows_line_breaks_are_those_of_the_vocabulary(self):
+        run = self.folder / "windows"
+        lines = "abcd efgh\n" * 5
+        validation = self.write("windows.txt", lines.replace("\n", "\r\n"))
+        self.succeeds("train", "--text", self.text, "--val-text", validation, "--out", run, *TINY)
+        evaluated = [json.loads(self.succeeds("eval", run, file, "--json").stdout)
+                     for file in (self.write("unix.txt", lines), validation)]
+        self.assertEqual(*[{**each, "file": None} for each in evaluated])
+        generated = [self.succeeds("generate", run, "--prompt-file", self.write("prompt.txt", prompt), "--json",
+                                   "--max-new-tokens", 5, "--temperature", 0).stdout
+                     for prompt in ("ab\ncd", "ab\r\ncd")]
+        self.assertEqual(*[json.loads(each)["samples"] for each in generated])
+
     def test_is_refused_beside_a_fraction_and_by_other_tasks(self):
         files = ["--text", self.text, "--val-text", self.validation]
         self.refuses_with(["train", *files, "--val-fraction", 0.2], "--val-fraction", self.validation)

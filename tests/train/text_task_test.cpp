@@ -90,6 +90,23 @@ TEST_F(TextTask, LongTextsAreEncodedInPiecesWithoutChangingTheTokens) {
   }
 }
 
+TEST_F(TextTask, ALongTextWithWindowsLineBreaksHasTheTokensOfOneWithout) {
+  std::string text;  // longer than two pieces of 1 MiB
+  for (int i = 0; text.size() < 2'500'000; ++i) text += fmt::format("{} {}\n", i, i % 7);
+  std::string windows;
+  for (const char c : text) windows += c == '\n' ? "\r\n" : std::string(1, c);
+  auto made = recipe("0123456789 \n" + digits(1000), 64);
+  const auto task = make_task(made);
+  replace_file(directory_ / "lf", text);
+  replace_file(directory_ / "crlf", windows);
+  const auto tokens_of = [&](const char* name) {
+    const auto batches = find_task("text").batches_of_file(directory_ / name, made,
+                                                           task->tokenizer(), {}, int64_t{1} << 20);
+    return batches.at(0).tokens;
+  };
+  EXPECT_TRUE(tokens_of("crlf").equal(tokens_of("lf")));
+}
+
 TEST_F(TextTask, ValidationTextIsTheValidationData) {
   auto made = recipe(digits(100), 16);
   made.data.val_text = {(directory_ / "val").string()};

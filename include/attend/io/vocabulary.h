@@ -73,7 +73,9 @@ auto changing_unknown_token(UnknownTokenError (UnknownTokenError::*change)() con
 ///
 /// If a vocabulary contains the special token "<unk>", unknown characters or words are encoded as
 /// this token. Otherwise, they are errors. If a word vocabulary contains the special token "\n",
-/// line breaks are encoded as this token. Otherwise, line breaks are whitespace.
+/// line breaks are encoded as this token. Otherwise, line breaks are whitespace. If a character
+/// vocabulary contains "\n" but not "\r", as one made from a text with LF line breaks, the line
+/// break CR LF is encoded as "\n".
 ///
 ///     auto vocabulary = Vocabulary::of_characters("hello");
 ///     vocabulary.decode(vocabulary.encode("hole")) == "hole";

@@ -71,13 +71,14 @@ torch::Dtype token_dtype(const Tokenizer& tokenizer) {
 
 /// Returns the size of the first piece of a text, about 4 MiB. The next piece begins with a line
 /// break or, if there is none near, with a space or another character, so that the tokens of a word
-/// or line are not split.
+/// or line are not split. The line break CR LF is not split either.
 std::size_t first_piece(std::string_view text) {
   constexpr std::size_t kPiece = std::size_t{4} << 20;
   if (text.size() <= 2 * kPiece) return text.size();
   const auto near = text.substr(0, 2 * kPiece);
   for (const char separator : {'\n', ' '}) {
-    if (const auto end = near.find(separator, kPiece); end != near.npos) return end;
+    if (const auto end = near.find(separator, kPiece); end != near.npos)
+      return end - (near[end - 1] == '\r');
   }
   std::size_t end = kPiece;
   // Inside of a code point. A text of bytes may have any number of such bytes.
