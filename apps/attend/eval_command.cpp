@@ -1,5 +1,6 @@
 #include "activity.h"
 #include "attend/input_error.h"
+#include "attend/io/vocabulary.h"
 #include "attend/train/confusion_matrix.h"
 #include "attend/train/task_objective.h"
 #include "commands.h"
@@ -86,6 +87,19 @@ int64_t count_truncated(const std::vector<train::Batch>& batches) {
 /// Perplexity is defined for models that predict tokens.
 bool has_perplexity(const train::Model& model) {
   return !std::holds_alternative<SequenceClassifier>(model);
+/// Returns the number of texts that contain no token of the vocabulary.
+int64_t count_unknown(const std::vector<train::Batch>& batches, const Tokenizer& tokenizer) {
+  int64_t count = 0;
+  for (const auto& batch : batches) {
+    for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
+      const auto text = batch.tokens[row].masked_select(batch.key_mask[row]);  // (T)
+      const auto* ids = text.const_data_ptr<int64_t>();
+      count += all_unknown(tokenizer, {ids, ids + text.numel()});
+    }
+  }
+  return count;
+}
+
 }
 
 void add_class_metrics(const train::Evaluation& result, const std::vector<std::string>& classes,
@@ -106,7 +120,7 @@ void add_class_metrics(const train::Evaluation& result, const std::vector<std::s
 }
 
 void print_json(const EvalArguments& arguments, const train::Run& run,
-                const train::Evaluation& result, int64_t num_truncated) {
+                const train::Evaluation& result, int64_t num_truncated, int64_t num_unknown) {
   nlohmann::ordered_json json{{"run", name_of_run(arguments.run.directory())},
                               {"task", run.recipe.task},
                               {"recipe", nullptr}};
@@ -123,6 +137,7 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
     add_class_metrics(result, run.classes, json);
   }
   fmt::print("{}\n", json_text(json));
+    json["unknown"] = num_unknown;
 }
 
 void run_eval(const EvalArguments& arguments) {
@@ -131,8 +146,9 @@ void run_eval(const EvalArguments& arguments) {
   const auto batches = evaluation_batches(arguments, run);
   const auto num_truncated = count_truncated(batches);
   const auto result = evaluate(run, batches);
-  if (arguments.json) return print_json(arguments, run, result, num_truncated);
+  if (arguments.json) return print_json(arguments, run, result, num_truncated, num_unknown);
   const auto source = arguments.file.empty() ? "" : " of " + arguments.file;
+  const auto num_unknown = run.classes.empty() ? 0 : count_unknown(batches, *run.tokenizer);
   fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);
   if (has_perplexity(run.model)) fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
   if (result.accuracy()) fmt::print("accuracy    {}\n", accuracy_text(result.exact_match));
@@ -142,6 +158,8 @@ void run_eval(const EvalArguments& arguments) {
   if (!run.classes.empty()) {
     fmt::print("\n{}", class_metrics_text(result.confusion_matrix, run.classes));
   }
+  if (num_unknown > 0)
+    fmt::print("unknown     {}\n", unknown_text(num_unknown, result.num_targets));
 }
 
 }  // namespace

@@ -44,3 +44,8 @@ std::string class_metrics_text(const torch::Tensor& confusion_matrix,
 }
 
 }  // namespace attend::app
+std::string unknown_text(int64_t num_unknown, int64_t num_texts) {
+  return fmt::format("{} of {} texts, which contain no token of the vocabulary", num_unknown,
+                     num_texts);
+}
+

@@ -23,3 +23,6 @@ std::string class_metrics_text(const torch::Tensor& confusion_matrix,
 std::string truncation_text(int64_t num_truncated, int64_t num_texts, const train::Recipe& recipe);
 
 }  // namespace attend::app
+/// Returns a text such as "3 of 10 texts, which contain no token of the vocabulary".
+std::string unknown_text(int64_t num_unknown, int64_t num_texts);
+

@@ -183,4 +183,8 @@ std::map<std::string, std::string> Vocabulary::files() const {
   return {{kTokenizerFile, to_json()}};
 }
 
+std::optional<int64_t> Vocabulary::unknown_token() const {
+  return knows(kUnknown) ? std::optional(id(kUnknown)) : std::nullopt;
+}
+
 }  // namespace attend

@@ -1,6 +1,7 @@
 #include "attend/io/vocabulary.h"
 
 #include "attend/input_error.h"
+#include "attend/io/byte_tokenizer.h"
 #include "support/throws.h"
 
 #include <gmock/gmock.h>
@@ -57,6 +58,33 @@ TEST(Vocabulary, UnknownCharactersAreReplacedByTheUnknownToken) {
     EXPECT_THAT(vocabulary.encode("aßb"), ElementsAre(1, 0, 2));
     EXPECT_EQ(vocabulary.decode({1, 0, 2}), "a<unk>b");
   }
+}
+
+TEST(Vocabulary, LineBreaksOfWindowsAreThoseOfTheVocabulary) {
+  for (const auto unknown : {UnknownCharacters::error, UnknownCharacters::replace}) {
+    const auto lf = Vocabulary::of_characters("ab\n", unknown);
+    EXPECT_EQ(lf.encode("a\r\nb\r\n"), lf.encode("a\nb\n"));
+    const auto crlf = Vocabulary::of_characters("ab\r\n", unknown);
+    EXPECT_EQ(crlf.decode(crlf.encode("a\r\nb\n")), "a\r\nb\n");
+  }
+  const auto lf = Vocabulary::of_characters("ab\n");
+  for (const char* text : {"a\rb", "a\r", "\r\r\n"})
+    EXPECT_THAT([&] { lf.encode(text); }, throws_naming<InputError>("'\\x0d'")) << text;
+  EXPECT_THAT([&] { Vocabulary::of_characters("ab").encode("a\r\nb"); },
+              throws_naming<InputError>("'\\x0d'"));
+}
+
+TEST(Vocabulary, TellsTextsWithoutAKnownToken) {
+  const auto vocabulary = Vocabulary::of_words("the the cat", 3);  // <unk>, the, cat
+  const auto all_unknown_in = [&](const char* text) {
+    return all_unknown(vocabulary, vocabulary.encode(text));
+  };
+  EXPECT_TRUE(all_unknown_in("a dog"));
+  EXPECT_FALSE(all_unknown_in("the dog"));
+  EXPECT_FALSE(all_unknown_in(""));
+  const auto characters = Vocabulary::of_characters("ab");
+  EXPECT_FALSE(all_unknown(characters, {0, 0}));
+  EXPECT_FALSE(all_unknown(ByteTokenizer(), {0, 0}));
 }
 
 TEST(Vocabulary, ErrorsNameOptionsAndPositionOnRequest) {

@@ -3,8 +3,10 @@
 #include "attend/api.h"
 #include "attend/enum_names.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,9 +71,18 @@ class ATTEND_API Tokenizer {
   /// Returns one token in printable form, with control characters escaped in hexadecimal. Throws
   /// std::out_of_range if `id` is not in [0, size).
   virtual std::string token(int64_t id) const = 0;
+  /// Returns the id of the token for unknown characters or words, if there is one.
+  virtual std::optional<int64_t> unknown_token() const { return std::nullopt; }
   /// Returns the files that `load_tokenizer` reads, as a map from file name to content. One of the
   /// files is kTokenizerFile.
   virtual std::map<std::string, std::string> files() const = 0;
 };
+
+/// True if a text has tokens, and all of them are the tokenizer's unknown token.
+inline bool all_unknown(const Tokenizer& tokenizer, const std::vector<int64_t>& tokens) {
+  const auto unknown = tokenizer.unknown_token();
+  return unknown && !tokens.empty() &&
+         std::ranges::all_of(tokens, [&](int64_t token) { return token == *unknown; });
+}
 
 }  // namespace attend

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -120,6 +121,8 @@ class ATTEND_API Vocabulary : public Tokenizer {
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form.
   std::string token(int64_t id) const override;
+  /// Returns the id of "<unk>", if it is a token.
+  std::optional<int64_t> unknown_token() const override;
   /// Returns one file: its name is kTokenizerFile and its content is `to_json()`.
   std::map<std::string, std::string> files() const override;
 

@@ -162,10 +162,7 @@ class LabelledLinesTask : public ListedTask {
     } else {
       with_source(source, [&] { set_examples(examples, recipe.data.val_fraction); });
     }
-    note_truncation(examples);
-    notes_.push_back(files_note("text", recipe.text, size_of_files(recipe.text)));
-    if (const auto& val_text = recipe.data.val_text; !val_text.empty())
-      notes_.push_back(files_note("val text", val_text, size_of_files(val_text)));
+    note_unusual_texts(examples);
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -189,13 +186,20 @@ class LabelledLinesTask : public ListedTask {
   }
 
  private:
-  void note_truncation(const std::vector<Example>& examples) {
+  /// Adds notes about truncated texts and texts without a known token.
+  void note_unusual_texts(const std::vector<Example>& examples) {
     std::size_t longest = 0;
     int64_t count = 0;
     for (const auto& example : examples) {
-      const auto size = tokenizer_->encode(example.prompt).size();
-      longest = std::max(longest, size);
-      count += static_cast<int64_t>(size) > recipe_.max_seq_len();
+      const auto tokens = tokenizer_->encode(example.prompt);
+      longest = std::max(longest, tokens.size());
+      count += static_cast<int64_t>(tokens.size()) > recipe_.max_seq_len();
+      num_unknown += all_unknown(*tokenizer_, tokens);
+    }
+    if (num_unknown > 0) {
+      notes_.push_back({"unknown", fmt::format("{} of {} texts contain no token of the vocabulary; "
+                                               "see --vocab-size",
+                                               num_unknown, examples.size())});
     }
     if (count == 0) return;
     const bool right = recipe_.data.truncate == TruncationSide::right;
@@ -206,6 +210,7 @@ class LabelledLinesTask : public ListedTask {
                      count, examples.size(), right ? "first" : "last", recipe_.max_seq_len(),
                      longest, right ? "left" : "right")});
   }
+    int64_t num_unknown = 0;
 
   Recipe recipe_;
   std::shared_ptr<const Tokenizer> tokenizer_;
