@@ -1,4 +1,5 @@
 #include "attend/input_error.h"
+#include "attend/io/vocabulary.h"
 #include "attend/train/answer.h"
 #include "commands.h"
 #include "evaluation_text.h"
@@ -13,9 +14,12 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <fstream>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -36,62 +40,113 @@ struct Prediction {
   double probability;
 };
 
+/// A text of which the classes are not predicted yet.
+struct Question {
+  std::string text;
+  std::vector<int64_t> tokens;
+  bool is_truncated;
+  bool is_unknown;  ///< true: contains no token of the vocabulary
+};
+
 /// Predicts the classes of texts and prints them.
 class Predictor {
  public:
   explicit Predictor(const PredictArguments& arguments)
       : arguments_(arguments), run_(arguments.run.load()) {
-    if (std::holds_alternative<SequenceClassifier>(run_.model)) return;
-    throw InputError(fmt::format(
-        "{0}: attend predict requires a sequence_classifier, found a {1}; use attend generate {0}",
-        arguments.run.directory(), train::model_kind(run_.recipe.model)));
+    if (!std::holds_alternative<SequenceClassifier>(run_.model)) {
+      throw InputError(fmt::format(
+          "{0}: attend predict requires a sequence_classifier, found a {1}; use attend generate "
+          "{0}",
+          arguments.run.directory(), train::model_kind(run_.recipe.model)));
+    }
+    if (arguments.top > num_classes()) {
+      write_error(
+          fmt::format("--top {}: the model has only {} classes\n", arguments.top, num_classes()));
+    }
   }
 
+  /// Adds a text. Prints the predictions of the texts that were added if there are `batch_size`.
   /// `source` is used in the message if the text cannot be encoded.
-  void print(const std::string& text, const std::string& source) {
-    const auto predictions = with_source(source, [&] {
-      return changing_unknown_token(&UnknownTokenError::without_place, [&] {
-        return with_options_of_task(run_.recipe.task, [&] { return predict(text); });
-      });
-    });
-    const bool is_truncated = std::ssize(run_.tokenizer->encode(text)) > run_.recipe.max_seq_len();
-    ++num_texts_;
-    num_truncated_ += is_truncated;
-    print_now((arguments_.json ? json(text, predictions, is_truncated) : line(predictions)) + "\n");
+  void add(const std::string& text, const std::string& source, std::size_t batch_size) {
+    questions_.push_back(with_source(source, [&] { return question(text); }));
+    num_bytes_ += text.size();
+    if (questions_.size() == batch_size || num_bytes_ >= kMaxBatchBytes) print_predictions();
   }
 
-  /// Prints how many texts were truncated, if any, to standard error.
-  void print_truncated() const {
-    if (num_truncated_ == 0) return;
-    write_error(
-        fmt::format("truncated {}\n", truncation_text(num_truncated_, num_texts_, run_.recipe)));
+  /// Predicts the classes of the texts that were added, and prints them.
+  void print_predictions() {
+    if (questions_.empty()) return;
+    std::vector<std::vector<int64_t>> texts;
+    for (auto& question : questions_) texts.push_back(std::move(question.tokens));
+    const auto probabilities = train::class_probabilities(
+        std::get<SequenceClassifier>(run_.model), std::move(texts), run_.recipe.data.truncate);
+    std::string lines;
+    for (std::size_t i = 0; i < questions_.size(); ++i) {
+      const auto predictions = most_probable(probabilities[static_cast<int64_t>(i)]);
+      lines += (arguments_.json ? json(questions_[i], predictions) : line(predictions)) + "\n";
+    }
+    print_now(lines);
+    questions_.clear();
+    num_bytes_ = 0;
   }
 
-  void print_lines(std::istream& input, const std::string& source) {
+  /// Prints how many texts were truncated or unknown, if any, to standard error.
+  void print_unusual() const {
+    if (num_truncated_ > 0) {
+      write_error(
+          fmt::format("truncated {}\n", truncation_text(num_truncated_, num_texts_, run_.recipe)));
+    }
+    if (num_unknown_ > 0)
+      write_error(fmt::format("unknown {}\n", unknown_text(num_unknown_, num_texts_)));
+  }
+
+  void print_lines(std::istream& input, const std::string& source, std::size_t batch_size) {
+    try {
+      add_lines(input, source, batch_size);
+    } catch (const InputError&) {
+      print_predictions();  // those of the lines before
+      throw;
+    }
+    print_predictions();
+  }
+
+ private:
+  void add_lines(std::istream& input, const std::string& source, std::size_t batch_size) {
     std::string line;
     for (int64_t number = 1;; ++number) {
       const auto place = fmt::format("{}:{}", source, number);
       if (!read_line(input, line, place, text_limit(arguments_.max_text_bytes))) return;
       if (line.ends_with('\r')) line.pop_back();
       if (number == 1) line.erase(0, line.size() - without_byte_order_mark(line, place).size());
-      print(line, place);
+      add(line, place, batch_size);
     }
   }
 
- private:
-  /// Returns the most probable classes, by descending probability.
-  std::vector<Prediction> predict(const std::string& text) {
-    const auto probabilities =
-        train::class_probabilities(std::get<SequenceClassifier>(run_.model), *run_.tokenizer, text,
-                                   run_.recipe.data.truncate);  // (C)
-    const auto [sorted, order] =
-        probabilities.sort(/*stable=*/true, /*dim=*/0, /*descending=*/true);
-    const auto count = static_cast<int64_t>(run_.classes.size());
+  int64_t num_classes() const { return std::ssize(run_.classes); }
+
+  Question question(const std::string& text) {
+    auto tokens = changing_unknown_token(&UnknownTokenError::without_place, [&] {
+      return with_options_of_task(run_.recipe.task,
+                                  [&] { return train::encode_prompt(*run_.tokenizer, text); });
+    });
+    const bool is_truncated = std::ssize(tokens) > run_.recipe.max_seq_len();
+    const bool is_unknown = all_unknown(*run_.tokenizer, tokens);
+    ++num_texts_;
+    num_truncated_ += is_truncated;
+    num_unknown_ += is_unknown;
+    return {text, std::move(tokens), is_truncated, is_unknown};
+  }
+
+  /// Returns the most probable classes, by descending probability. `probabilities`: (C)
+  std::vector<Prediction> most_probable(const torch::Tensor& probabilities) const {
+    const auto* values = probabilities.const_data_ptr<float>();
+    std::vector<std::size_t> order(run_.classes.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](auto i) { return values[i]; });
+    if (arguments_.top != 0)
+      order.resize(static_cast<std::size_t>(std::min(arguments_.top, num_classes())));
     std::vector<Prediction> predictions;
-    for (int64_t i = 0; i < (arguments_.top == 0 ? count : std::min(arguments_.top, count)); ++i) {
-      predictions.push_back({run_.classes.at(static_cast<std::size_t>(order[i].item<int64_t>())),
-                             sorted[i].item<double>()});
-    }
+    for (const auto i : order) predictions.push_back({run_.classes.at(i), values[i]});
     return predictions;
   }
 
@@ -104,9 +159,10 @@ class Predictor {
     return text;
   }
 
-  static std::string json(const std::string& text, const std::vector<Prediction>& predictions,
-                          bool is_truncated) {
-    nlohmann::ordered_json json{{"text", text}, {"truncated", is_truncated}};
+  static std::string json(const Question& question, const std::vector<Prediction>& predictions) {
+    nlohmann::ordered_json json{{"text", question.text},
+                                {"truncated", question.is_truncated},
+                                {"unknown", question.is_unknown}};
     for (const auto& each : predictions) {
       json["predictions"].push_back({{"class", each.name}, {"probability", each.probability}});
     }
@@ -114,26 +170,33 @@ class Predictor {
     return json_text(json);
   }
 
+  static constexpr std::size_t kMaxBatchBytes = std::size_t{1} << 20;
+
   const PredictArguments& arguments_;
   train::Run run_;
+  std::vector<Question> questions_;
+  std::size_t num_bytes_ = 0;  // of the texts of questions_
   int64_t num_texts_ = 0;
   int64_t num_truncated_ = 0;
+  int64_t num_unknown_ = 0;
 };
 
 void run_predict(const PredictArguments& arguments) {
+  constexpr std::size_t kBatchSize = 1024;
   Predictor predictor(arguments);
   if (!arguments.texts.empty()) {
     for (const auto& text : arguments.texts)
-      predictor.print(text, fmt::format("'{}'", printable(text)));
+      predictor.add(text, fmt::format("'{}'", printable(text)), /*batch_size=*/1);
   } else if (!arguments.file.empty() && arguments.file != "-") {
     auto lines = open_to_read(arguments.file);
-    predictor.print_lines(lines, arguments.file);
+    predictor.print_lines(lines, arguments.file, kBatchSize);
   } else if (arguments.file.empty() && input_is_terminal()) {
     throw InputError("no text: expected TEXT, --file FILE or lines on standard input");
   } else {
-    predictor.print_lines(std::cin, "standard input");
+    // A program that writes a line may wait for its answer.
+    predictor.print_lines(std::cin, "standard input", /*batch_size=*/1);
   }
-  predictor.print_truncated();
+  predictor.print_unusual();
 }
 
 /// Adds the arguments TEXT. CLI11 would parse a text such as [()] as a list and remove its
@@ -180,13 +243,15 @@ void add_predict_command(CLI::App& app) {
       ->add_flag(
           "--json", arguments->json,
           "print one JSON object per text, on one line: text, truncated (true if it has more "
-          "than max_seq_len tokens), predictions (class, probability from 0 to 1)")
+          "than max_seq_len tokens), unknown (true if it contains no token of the vocabulary), "
+          "predictions (class, probability from 0 to 1)")
       ->group("Output");
   command->footer(
       "Prints a line for each text: class and probability, separated by tabs. A text with more "
       "than\n"
-      "max_seq_len tokens is truncated, as in training; at the end, the number of these texts is\n"
-      "printed to standard error.\n\n"
+      "max_seq_len tokens is truncated, as in training. At the end, the numbers of these texts "
+      "and of\n"
+      "texts that contain no token of the vocabulary are printed to standard error.\n\n"
       "Examples:\n"
       "  attend predict runs/brackets \"([])\" \"([)]\"\n"
       "  attend predict runs/lines --file lines.txt --top 3\n"

@@ -45,6 +45,23 @@ TEST_F(ClassProbabilities, TextsAreTruncatedToMaxSeqLen) {
   EXPECT_FALSE(left.equal(of("aa")));
 }
 
+TEST_F(ClassProbabilities, OfABatchAreThoseOfEachText) {
+  const std::vector<std::string> texts{"a", "bc", "ca", "b", "abc"};
+  std::vector<std::vector<int64_t>> tokens;
+  for (const auto& text : texts) tokens.push_back(encode_prompt(vocabulary_, text));
+  const auto all = class_probabilities(model_, tokens);  // (N, C)
+  ASSERT_EQ(all.sizes(), torch::IntArrayRef({5, 3}));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_TRUE(all[static_cast<int64_t>(i)].allclose(of(texts[i]), /*rtol=*/1e-5, /*atol=*/1e-7))
+        << texts[i];
+  }
+  EXPECT_FALSE(all[0].allclose(all[1]));
+  EXPECT_THAT([&] { class_probabilities(model_, {{0}, {}}); }, throws_naming<c10::ValueError>("1"));
+  using Texts = std::vector<std::vector<int64_t>>;
+  EXPECT_THAT([&] { class_probabilities(model_, Texts()); },
+              throws_naming<c10::ValueError>("texts"));
+}
+
 TEST_F(ClassProbabilities, OfTextsThatCannotBeEncoded) {
   EXPECT_THROW(of(""), InputError);
   EXPECT_THAT([&] { of("abz"); }, throws_naming<InputError>("z"));

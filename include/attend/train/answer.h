@@ -23,6 +23,18 @@ inline constexpr const char* kEosToken = "<end>";
 /// InputError if the tokenizer cannot encode them.
 ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 
+/// Returns the tokens of a text. Throws InputError if the text is empty or has a token that is not
+/// in the vocabulary.
+ATTEND_API std::vector<int64_t> encode_prompt(const Tokenizer& tokenizer, const std::string& text);
+
+/// Returns the probability of each class of N texts, (N, C) float32 on the CPU. `texts`: the tokens
+/// of each text, at least one text and one token. Tokens of a text with more than `max_seq_len`
+/// tokens are removed from the side `truncate`. Throws c10::ValueError if the model is in training
+/// mode, there are no texts, or a text has no tokens.
+ATTEND_API torch::Tensor class_probabilities(SequenceClassifier& model,
+                                             std::vector<std::vector<int64_t>> texts,
+                                             TruncationSide truncate = TruncationSide::right);
+
 /// Returns the probability of each class of a text, (C) float32 on the CPU. Tokens of a text with
 /// more than `max_seq_len` tokens are removed from the side `truncate`; for the same predictions as
 /// in training, pass `DataConfig::truncate`. Throws InputError if the text is empty or has
