@@ -386,9 +386,9 @@ Recipe RecipeFlags::resolve(const std::optional<train::RecipeText>& file,
   if (wanted.task.empty() && default_task == "labelled-lines" && !wanted.text.empty() &&
       table == wanted.text.end()) {
     throw InputError(
-        fmt::format("{}: found a text, expected a table (.csv, .tsv) as in the task of the run, "
-                    "'{}'; pass --task text to train on the file as one text",
-                    wanted.text.front(), default_task));
+        fmt::format("{}: found a text, expected a table ({}) as in the task of the run, '{}'; pass "
+                    "--task text to train on the file as one text",
+                    wanted.text.front(), train::kTableExtensions, default_task));
   }
   if (wanted.task.empty()) wanted.task = default_task;
   const auto& task = train::find_task(wanted.task);

@@ -7,7 +7,10 @@
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
+
+#include <algorithm>
 
 namespace attend::train {
 namespace {
@@ -57,9 +60,29 @@ TEST_F(LabelledLinesErrors, NameInvalidText) {
 }
 
 TEST_F(LabelledLinesErrors, FirstLineMustNameTheColumns) {
-  expect_error("one,a\ntwo,b\n", "table.csv:1: expected one column 'text', found columns one, a");
+  expect_error(
+      "one,a\ntwo,b\n",
+      "table.csv:1: expected one column 'text' and one column 'label', found columns 'one', 'a'");
   expect_error("text,class\none,a\n", "table.csv:1: expected one column 'label'");
   expect_error("text,label,text\none,a,b\n", "table.csv:1: expected one column 'text'");
+}
+
+TEST_F(LabelledLinesErrors, NameTheLineOfInvalidJson) {
+  const std::string first = R"({"text": "one", "label": "a"})";
+  for (const auto& [second, message] :
+       {std::pair("{\"text\": \"two\"", "table.jsonl:2: expected JSON"),
+        std::pair("[\"two\", \"b\"]", "table.jsonl:2: expected a JSON object"),
+        std::pair("{}", "table.jsonl:2: expected one column 'text' and one column 'label'"),
+        std::pair("{\"text\": \"two\", \"class\": \"b\"}",
+                  "table.jsonl:2: expected one column 'label', found columns 'class', 'text'"),
+        std::pair("{\"text\": \"two\", \"label\": null}", "table.jsonl:2: the label is empty"),
+        std::pair("{\"text\": \"\", \"label\": \"b\"}", "table.jsonl:2: the text is empty"),
+        std::pair("{\"text\": \"two\", \"label\": [1]}", "table.jsonl:2: "),
+        std::pair("{\"text\": \"t\\u0000o\", \"label\": \"b\"}", "table.jsonl:2: expected text"),
+        std::pair("{\"text\": \"tw\xE9\", \"label\": \"b\"}", "0xE9"),
+        std::pair("{\"text\": \"two\", \"text\": \"x\", \"label\": \"b\"}", "'text'")}) {
+    expect_error(first + "\n" + second + "\n", message, "table.jsonl");
+  }
 }
 
 TEST_F(LabelledLinesErrors, OneClassThrows) {
@@ -93,6 +116,37 @@ TEST_F(LabelledLinesErrors, TaskReportsClassesAndTruncatedTexts) {
     shortened += sample.prompt == "cdef" || sample.prompt == "efgh";
   }
   EXPECT_GT(shortened, 0);
+}
+
+TEST_F(LabelledLinesErrors, TaskWarnsOfManyClassesWithFewTexts) {
+  auto recipe = find_task("labelled-lines").defaults;
+  recipe.text = {(directory_ / "table.csv").string()};
+  recipe.data.label_column = "score";
+  const auto warning = [&](int classes, int texts) {
+    std::string table = "text,score\n";
+    for (int i = 0; i < texts; ++i) table += fmt::format("text {},0.{}\n", i, i % classes);
+    replace_file(directory_ / "table.csv", table);
+    const auto notes = make_task(recipe)->data_notes();
+    const auto found = std::ranges::find(notes, "warning", &DataNote::name);
+    return found == notes.end() ? "" : found->text;
+  };
+  for (const char* part : {"500", "'score'", "--label-column"})
+    EXPECT_THAT(warning(500, 500), Names(std::string(part)));
+  EXPECT_NE(warning(11, 32), "");
+  EXPECT_EQ(warning(11, 33), "");
+  EXPECT_EQ(warning(10, 10), "");
+}
+
+TEST_F(LabelledLinesErrors, TaskCountsTextsWithoutAKnownWord) {
+  auto recipe = find_task("labelled-lines").defaults;
+  recipe.text = {(directory_ / "table.csv").string()};
+  recipe.data.tokenizer = TokenizerKind::word;
+  recipe.data.vocab_size = 3;  // <unk>, line break, the
+  replace_file(directory_ / "table.csv", "text,label\nthe dog,x\nthe cat,y\na bird,x\nfish,y\n");
+  const auto notes = make_task(recipe)->data_notes();
+  ASSERT_EQ(notes.size(), 2U);
+  for (const char* part : {"2 of 4", "--vocab-size"})
+    EXPECT_THAT(notes[1].text, Names(std::string(part)));
 }
 
 TEST_F(LabelledLinesErrors, NameTheLineOfAnUnknownCharacterOrClassOfTheValidationTable) {
@@ -163,13 +217,15 @@ TEST_F(LabelledLinesErrors, SeveralTablesAreJoined) {
 }
 
 TEST_F(LabelledLinesErrors, NoRowsThrow) {
-  expect_error("text,label\n", "expected rows after the column names, found none");
+  expect_error("text,label\n", "expected rows, found none");
+  expect_error("\n", "found none", "table.jsonl");
   expect_error("", "found none");
 }
 
 TEST_F(LabelledLinesErrors, UnknownOrMissingFilesThrow) {
   expect_error("text,label\none,a\n",
-               "table.txt: unknown table format, expected a .tsv or .csv file", "table.txt");
+               "table.txt: unknown table format, expected a .csv, .tsv or .jsonl file",
+               "table.txt");
   EXPECT_THAT([&] { read_labelled_lines(directory_ / "missing.csv"); },
               ThrowsMessage<InputError>(HasSubstr("missing.csv: no such file")));
 }
@@ -177,9 +233,14 @@ TEST_F(LabelledLinesErrors, UnknownOrMissingFilesThrow) {
 TEST_F(LabelledLinesErrors, RandomFilesAreReadOrThrow) {
   seed_afresh();
   const std::string table = "text,label\none,a\n\"two\n\"\"x\"\" \",b\nthree,a\n";
+  const std::string objects = R"({"text": "one", "label": "a"}
+{"text": "two", "label": 2, "other": [1.5, null]}
+)";
   for (int i = 0; i < 600; ++i) {
-    const auto path = directory_ / (i % 2 == 0 ? "random.csv" : "random.tsv");
-    replace_file(path, i % 3 == 0 ? "text,label\n" + random_bytes(80) : damaged(table));
+    const char* names[] = {"random.csv", "random.tsv", "random.jsonl"};
+    const auto path = directory_ / names[i % 3];
+    const auto& valid = i % 3 == 2 ? objects : table;
+    replace_file(path, i % 4 == 0 ? "text,label\n" + random_bytes(80) : damaged(valid));
     try {
       const auto lines = read_labelled_lines(path);
       EXPECT_EQ(lines.texts.size(), lines.labels.size());

@@ -51,14 +51,17 @@ TEST_F(LabelledLinesTest, CaseOfColumnNamesIsIgnoredUnlessOneMatchesExactly) {
   EXPECT_THAT(read("table.csv", "ID,Text,LABEL\n1,one,a\n").texts, ElementsAre("one"));
   EXPECT_THAT(read("table.csv", "Text,text,Label\none,two,a\n").texts, ElementsAre("two"));
   EXPECT_THAT([&] { read("table.csv", "Text,TEXT,label\none,two,a\n"); },
-              throws_naming<InputError>("table.csv:1", "'text'", "Text, TEXT, label"));
+              throws_naming<InputError>("table.csv:1", "'text'", "'Text', 'TEXT', 'label'"));
 }
 
 TEST_F(LabelledLinesTest, MissingColumnsNameTheKeys) {
   EXPECT_THAT([&] { read("table.csv", "review,stars\none,5\n"); },
-              throws_naming<InputError>("'text'", "review, stars", "text_column"));
+              throws_naming<InputError>("'text'", "'label'", "'review', 'stars'", "text_column",
+                                        "label_column"));
   EXPECT_THAT([&] { read("table.csv", "text,stars\none,5\n"); },
-              throws_naming<InputError>("'label'", "text, stars", "label_column"));
+              throws_naming<InputError>("'label'", "'text', 'stars'", "label_column"));
+  EXPECT_THAT([&] { read("table.csv", "text, label\none,a\n"); },
+              throws_naming<InputError>("'label'", "' label'", "label_column"));
   replace_file(directory_ / "table.csv", "text,label\none,a\n");
   EXPECT_THAT(
       [&] { read_labelled_lines(directory_ / "table.csv", {.text = "label", .label = "label"}); },
@@ -74,6 +77,22 @@ TEST_F(LabelledLinesTest, CsvMayBeSeparatedBySemicolonsOrTabs) {
     EXPECT_THAT(lines.texts, ElementsAre("one, two", std::string("x") + delimiter + "y"));
     EXPECT_THAT(lines.labels, ElementsAre("b", "a"));
   }
+}
+
+TEST_F(LabelledLinesTest, ReadsJsonLines) {
+  const auto lines =
+      read("table.JSONL",
+           "\xEF\xBB\xBF{\"text\": \"one,\\n\\\"two\\\"\", \"label\": \"a\", \"id\": [1]}\r\n"
+           "\n"
+           "{\"Label\": 1, \"text\": \" caf\\u00e9 \"}\n"
+           "{\"label\": true, \"text\": \"x\", \"TEXT\": \"y\"}");
+  EXPECT_THAT(lines.texts, ElementsAre("one,\n\"two\"", " café ", "x"));
+  EXPECT_THAT(lines.labels, ElementsAre("a", "1", "true"));
+  EXPECT_THAT(lines.line_numbers, ElementsAre(1, 3, 4));
+  replace_file(directory_ / "table.jsonl", "{\"review\": \"one\", \"stars\": 4.5}\n");
+  const auto named =
+      read_labelled_lines(directory_ / "table.jsonl", {.text = "review", .label = "stars"});
+  EXPECT_THAT(named.labels, ElementsAre("4.5"));
 }
 
 TEST_F(LabelledLinesTest, Utf16IsRecognized) {

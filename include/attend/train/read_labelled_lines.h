@@ -24,20 +24,26 @@ struct LabelledColumns {
   std::string label = "label";  ///< column of labels
 };
 
-/// Reads the columns of texts and labels of a table whose first line names the columns. Other
-/// columns and empty lines are ignored. If no column has a given name exactly, the case of ASCII
-/// letters is ignored. The format depends on the extension:
+/// Extensions of the files that `read_labelled_lines` reads, for messages.
+inline constexpr const char* kTableExtensions = ".csv, .tsv or .jsonl";
+
+/// Reads the columns of texts and labels of a table. Other columns and empty lines are ignored. If
+/// no column has a given name exactly, the case of ASCII letters is ignored. The format depends on
+/// the extension:
 /// - .csv: separated by commas, semicolons or tabs, whichever is most frequent in the first line;
 ///   quotes as in RFC 4180, so a field may contain line breaks
 /// - .tsv: tab-separated, quotes have no special meaning
+/// - .jsonl: a JSON object per line, whose keys are the columns and whose values are strings,
+///   numbers or booleans
 ///
-/// With `TextEncoding::bytes`, the texts may contain any bytes except NUL, and only labels and
-/// column names must be UTF-8. Throws InputError if the file is missing, is not UTF-8 text or is
-/// UTF-16, contains NUL, has another extension, has no rows, or does not have exactly one column of
-/// texts and one column of labels. Also throws InputError for a row with a misplaced or
-/// unterminated quote, an empty text or label, or more or fewer fields than the first line. The
-/// message names the file and, for an error in a line, the line. Also throws InputError if the file
-/// has more than `max_bytes` bytes.
+/// The first line of a .csv or .tsv file names the columns. With `TextEncoding::bytes`, the texts
+/// may contain any bytes except NUL, and only labels and column names must be UTF-8; JSON is always
+/// UTF-8. Throws InputError if the file is missing, is not UTF-8 text or is UTF-16, contains NUL,
+/// has another extension, has no rows, or does not have exactly one column of texts and one column
+/// of labels. Also throws InputError for a row with a misplaced or unterminated quote, an empty
+/// text or label, or more or fewer fields than the first line, and for a line that is no JSON
+/// object. The message names the file and, for an error in a line, the line. Also throws InputError
+/// if the file has more than `max_bytes` bytes.
 ///
 ///     auto lines = read_labelled_lines("reviews.tsv");
 ///     lines.labels[0] == "positive";

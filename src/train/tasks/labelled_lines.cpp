@@ -118,6 +118,18 @@ std::string class_counts(const std::map<std::string, int64_t>& classes) {
                      more == 0 ? "" : fmt::format(", {} more", more));
 }
 
+/// Returns a warning if the classes have fewer than `kMinTexts` texts on average, as in a column of
+/// numbers or ids; std::nullopt otherwise, and for at most 10 classes.
+std::optional<DataNote> few_texts_note(std::size_t num_classes, std::size_t num_texts,
+                                       const std::string& label_column) {
+  constexpr std::size_t kMinTexts = 3;
+  if (num_classes <= 10 || num_texts >= kMinTexts * num_classes) return std::nullopt;
+  return DataNote{"warning",
+                  fmt::format("{} classes for {} texts: each different label is a class; if the "
+                              "column '{}' contains numbers or ids, see --label-column",
+                              num_classes, num_texts, printable(label_column))};
+}
+
 /// Text classification with texts and labels from a table.
 class LabelledLinesTask : public ListedTask {
  public:
@@ -153,6 +165,8 @@ class LabelledLinesTask : public ListedTask {
           [&](const auto& each) { check_text(*tokenizer_, each.prompt, /*can_change=*/false); });
     }
     notes_.push_back({"classes", class_counts(counts)});
+    if (auto note = few_texts_note(classes_.size(), examples.size(), recipe.data.label_column))
+      notes_.push_back(*std::move(note));
     if (const auto& val_text = recipe.data.val_text; !val_text.empty()) {
       const auto validation =
           read_other_tables(val_text, recipe.data, *tokenizer_, classes_, !is_given);
@@ -190,6 +204,7 @@ class LabelledLinesTask : public ListedTask {
   void note_unusual_texts(const std::vector<Example>& examples) {
     std::size_t longest = 0;
     int64_t count = 0;
+    int64_t num_unknown = 0;
     for (const auto& example : examples) {
       const auto tokens = tokenizer_->encode(example.prompt);
       longest = std::max(longest, tokens.size());
@@ -210,7 +225,6 @@ class LabelledLinesTask : public ListedTask {
                      count, examples.size(), right ? "first" : "last", recipe_.max_seq_len(),
                      longest, right ? "left" : "right")});
   }
-    int64_t num_unknown = 0;
 
   Recipe recipe_;
   std::shared_ptr<const Tokenizer> tokenizer_;
@@ -231,7 +245,7 @@ std::vector<Batch> batches_of_table(const std::filesystem::path& path, const Rec
 
 TaskInfo labelled_lines_task() {
   return {.name = "labelled-lines",
-          .summary = "class of each text in a table (.tsv or .csv)",
+          .summary = "class of each text in a table (.csv, .tsv or .jsonl)",
           .defaults = LabelledLinesTask::defaults(),
           .make = make<LabelledLinesTask>,
           .data_keys = {"val_fraction", "val_text", "tokenizer", "vocab_size", "unknown",
