@@ -10,13 +10,16 @@
 #include "overrides.h"
 #include "run_option.h"
 #include "run_overview.h"
+#include "terminal.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <memory>
 #include <tuple>
 
@@ -84,9 +87,6 @@ int64_t count_truncated(const std::vector<train::Batch>& batches) {
   return count;
 }
 
-/// Perplexity is defined for models that predict tokens.
-bool has_perplexity(const train::Model& model) {
-  return !std::holds_alternative<SequenceClassifier>(model);
 /// Returns the number of texts that contain no token of the vocabulary.
 int64_t count_unknown(const std::vector<train::Batch>& batches, const Tokenizer& tokenizer) {
   int64_t count = 0;
@@ -100,6 +100,9 @@ int64_t count_unknown(const std::vector<train::Batch>& batches, const Tokenizer&
   return count;
 }
 
+/// Perplexity is defined for models that predict tokens.
+bool has_perplexity(const train::Model& model) {
+  return !std::holds_alternative<SequenceClassifier>(model);
 }
 
 void add_class_metrics(const train::Evaluation& result, const std::vector<std::string>& classes,
@@ -134,10 +137,10 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
   if (const auto accuracy = result.accuracy()) json["val_accuracy"] = *accuracy;
   if (!run.classes.empty()) {
     json["truncated"] = num_truncated;
+    json["unknown"] = num_unknown;
     add_class_metrics(result, run.classes, json);
   }
   fmt::print("{}\n", json_text(json));
-    json["unknown"] = num_unknown;
 }
 
 void run_eval(const EvalArguments& arguments) {
@@ -145,21 +148,24 @@ void run_eval(const EvalArguments& arguments) {
   run.recipe.data.max_text_bytes = arguments.max_text_bytes;
   const auto batches = evaluation_batches(arguments, run);
   const auto num_truncated = count_truncated(batches);
+  const auto num_unknown = run.classes.empty() ? 0 : count_unknown(batches, *run.tokenizer);
   const auto result = evaluate(run, batches);
   if (arguments.json) return print_json(arguments, run, result, num_truncated, num_unknown);
   const auto source = arguments.file.empty() ? "" : " of " + arguments.file;
-  const auto num_unknown = run.classes.empty() ? 0 : count_unknown(batches, *run.tokenizer);
   fmt::print("val loss    {:.4f} ({}{})\n", result.loss, targets_text(result, run.model), source);
   if (has_perplexity(run.model)) fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
   if (result.accuracy()) fmt::print("accuracy    {}\n", accuracy_text(result.exact_match));
   if (num_truncated > 0) {
     fmt::print("truncated   {}\n", truncation_text(num_truncated, result.num_targets, run.recipe));
   }
-  if (!run.classes.empty()) {
-    fmt::print("\n{}", class_metrics_text(result.confusion_matrix, run.classes));
-  }
   if (num_unknown > 0)
     fmt::print("unknown     {}\n", unknown_text(num_unknown, result.num_targets));
+  if (!run.classes.empty()) {
+    const auto width = output_is_terminal()
+                           ? static_cast<std::size_t>(terminal_width(STDOUT_FILENO))
+                           : std::numeric_limits<std::size_t>::max();
+    fmt::print("\n{}", class_metrics_text(result.confusion_matrix, run.classes, width));
+  }
 }
 
 }  // namespace

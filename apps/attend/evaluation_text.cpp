@@ -6,7 +6,72 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
 namespace attend::app {
+namespace {
+
+constexpr std::size_t kMaxClasses = 50;  // in the table of metrics
+constexpr std::size_t kMaxColumns = 20;  // classes in the confusion matrix
+
+/// Returns the indices of at most `count` classes with the most texts, in ascending order.
+std::vector<std::size_t> most_frequent(const std::vector<train::ClassMetrics>& classes,
+                                       std::size_t count) {
+  std::vector<std::size_t> order(classes.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::stable_sort(order, std::greater(), [&](auto i) { return classes[i].support; });
+  order.resize(std::min(order.size(), count));
+  std::ranges::sort(order);
+  return order;
+}
+
+/// Returns the rows and columns `shown` of a confusion matrix. If these are not all classes, a
+/// last column contains the number of predictions of the others.
+std::string table_of(const torch::Tensor& confusion_matrix, const std::vector<std::string>& classes,
+                     const std::vector<std::size_t>& shown) {
+  constexpr std::size_t kMaxName = 20;
+  const auto name_of = [&](auto i) { return shorten_middle(printable(classes[i]), kMaxName); };
+  const bool cut = shown.size() < classes.size();
+  std::vector<std::vector<std::string>> rows{{""}};
+  for (const auto i : shown) rows[0].push_back(name_of(i));
+  if (cut) rows[0].emplace_back("other");
+  for (const auto i : shown) {
+    const auto counts = confusion_matrix[static_cast<int64_t>(i)];  // (C)
+    auto others = counts.sum().item<int64_t>();
+    rows.push_back({name_of(i)});
+    for (const auto j : shown) {
+      const auto count = counts[static_cast<int64_t>(j)].item<int64_t>();
+      rows.back().push_back(fmt::format("{}", count));
+      others -= count;
+    }
+    if (cut) rows.back().push_back(fmt::format("{}", others));
+  }
+  return table_text(rows, "<>");
+}
+
+/// Returns the confusion matrix of the most frequent classes, as many as fit in `width` columns.
+std::string matrix_text(const torch::Tensor& confusion_matrix,
+                        const std::vector<train::ClassMetrics>& metrics,
+                        const std::vector<std::string>& classes, std::size_t width) {
+  auto count = std::min(classes.size(), kMaxColumns);
+  const auto table_of_most_frequent = [&] {
+    return table_of(confusion_matrix, classes, most_frequent(metrics, count));
+  };
+  auto table = table_of_most_frequent();
+  while (longest_line(table) > width && count > 1) {
+    --count;
+    table = table_of_most_frequent();
+  }
+  return fmt::format("confusion matrix (row = true class, column = predicted class{})\n{}",
+                     count == classes.size() ? ""
+                                             : fmt::format("; the {} most frequent of {} classes",
+                                                           count, classes.size()),
+                     table);
+}
+
+}  // namespace
 
 std::string targets_text(const train::Evaluation& evaluation, const train::Model& model) {
   const bool classifier = std::holds_alternative<SequenceClassifier>(model);
@@ -24,28 +89,30 @@ std::string truncation_text(int64_t num_truncated, int64_t num_texts, const trai
                      right ? "first" : "last", recipe.max_seq_len());
 }
 
-std::string class_metrics_text(const torch::Tensor& confusion_matrix,
-                               const std::vector<std::string>& classes) {
-  std::vector<std::vector<std::string>> metrics{{"class", "precision", "recall", "f1", "support"}};
-  std::vector<std::vector<std::string>> matrix{{""}};
-  for (const auto& name : classes) matrix[0].push_back(printable(name));
-  for (const auto& each : train::class_metrics(confusion_matrix)) {
-    const auto& name = matrix[0][metrics.size()];
-    const auto counts = confusion_matrix[static_cast<int64_t>(metrics.size()) - 1];
-    metrics.push_back({name, fmt::format("{:.4f}", each.precision),
-                       fmt::format("{:.4f}", each.recall), fmt::format("{:.4f}", each.f1),
-                       fmt::format("{}", each.support)});
-    matrix.push_back({name});
-    for (int64_t i = 0; i < counts.size(0); ++i)
-      matrix.back().push_back(fmt::format("{}", counts[i].item<int64_t>()));
-  }
-  return fmt::format("{}\nconfusion matrix (row = true class, column = predicted class)\n{}",
-                     table_text(metrics, "<>"), table_text(matrix, "<>"));
-}
-
-}  // namespace attend::app
 std::string unknown_text(int64_t num_unknown, int64_t num_texts) {
   return fmt::format("{} of {} texts, which contain no token of the vocabulary", num_unknown,
                      num_texts);
 }
 
+std::string class_metrics_text(const torch::Tensor& confusion_matrix,
+                               const std::vector<std::string>& classes, std::size_t width) {
+  const auto all = train::class_metrics(confusion_matrix);
+  const auto shown = most_frequent(all, kMaxClasses);
+  std::vector<std::vector<std::string>> metrics{{"class", "precision", "recall", "f1", "support"}};
+  for (const auto i : shown) {
+    const auto& each = all[i];
+    metrics.push_back({printable(classes[i]), fmt::format("{:.4f}", each.precision),
+                       fmt::format("{:.4f}", each.recall), fmt::format("{:.4f}", each.f1),
+                       fmt::format("{}", each.support)});
+  }
+  const auto hidden = classes.size() - shown.size();
+  const auto more =
+      hidden == 0
+          ? ""
+          : fmt::format("{} more classes, of at most as many texts, are in the output of --json\n",
+                        hidden);
+  return fmt::format("{}{}\n{}", table_text(metrics, "<>"), more,
+                     matrix_text(confusion_matrix, all, classes, width));
+}
+
+}  // namespace attend::app

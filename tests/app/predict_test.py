@@ -5,6 +5,7 @@ Run by CTest with ATTEND set to the built command; requires only Python 3.
 
 import json
 import os
+import re
 import subprocess
 import unittest
 import zipfile
@@ -32,6 +33,17 @@ class Classifier(CommandTest):
         output = self.succeeds("predict", self.run_directory, *arguments, "--json", given=given).stdout
         return [json.loads(line) for line in output.splitlines()]
 
+    def assert_equal_up_to_rounding(self, found, expected):
+        """Compares JSON objects of attend predict. Probabilities in float32 depend on the batch by rounding errors."""
+        self.assertEqual(len(found), len(expected))
+        for each, other in zip(found, expected):
+            self.assertEqual({**each, "predictions": None}, {**other, "predictions": None})
+            probabilities = [{each["class"]: each["probability"] for each in predictions["predictions"]}
+                             for predictions in (each, other)]
+            self.assertEqual(*map(set, probabilities))
+            for name, probability in probabilities[0].items():
+                self.assertAlmostEqual(probability, probabilities[1][name], delta=2e-6)
+
 
 class Predict(Classifier):
     def test_probabilities_of_all_classes_are_sorted_and_sum_to_1(self):
@@ -48,6 +60,22 @@ class Predict(Classifier):
             (found,) = self.predict("cd hg", *flags)
             self.assertEqual(found["predictions"], every["predictions"][:count], flags)
 
+    def test_says_that_there_are_fewer_classes(self):
+        for arguments in (["ab gh"], ["ab gh", "--json"]):
+            result = self.succeeds("predict", self.run_directory, *arguments, "--top", 99)
+            expect_names(self, result.stderr, "--top", 99, 3)
+            self.assertEqual(self.succeeds("predict", self.run_directory, *arguments, "--top", 3).stderr, "")
+
+    def test_a_file_is_answered_in_batches_as_each_line_by_itself(self):
+        """The lines have different lengths, and their number is no multiple of a batch size."""
+        texts = [("abcd gh" * 3)[number % 5:number % 17 + 5] or "a" for number in range(1333)]
+        file = self.write("many.txt", "".join(text + "\n" for text in texts))
+        batched = self.predict("--file", file, "--top", 0)
+        single = self.predict("--top", 0, given=file.read_text())
+        self.assertEqual([each["text"] for each in batched], texts)
+        self.assertGreater(len({each["predictions"][0]["class"] for each in single}), 1)
+        self.assert_equal_up_to_rounding(batched, single)
+
     def test_prints_tabs_between_classes_and_probabilities(self):
         (expected,) = self.predict("ef gg", "--top", 2)
         fields = self.succeeds("predict", self.run_directory, "ef gg", "--top", 2).stdout.split("\t")
@@ -62,7 +90,7 @@ class Predict(Classifier):
         for ending in ("\n", "\r\n"):
             lines = "".join(text + ending for text in texts)
             file = self.write("lines.txt", lines)
-            self.assertEqual(self.predict("--file", file), expected)
+            self.assert_equal_up_to_rounding(self.predict("--file", file), expected)
             self.assertEqual(self.predict("--file", "-", given=lines), expected)
             self.assertEqual(self.predict(given=lines.removesuffix(ending)), expected)
         self.assertEqual(self.predict(given=""), [])
@@ -148,6 +176,24 @@ class Predict(Classifier):
         self.refuses(["predict", senses, "the"], "sequence_classifier", "language_model", f"attend generate {senses}")
 
 
+class Words(CommandTest):
+    def test_texts_without_a_known_word_are_counted(self):
+        rows = [(f"{word} dog", word) for word in ("good", "bad")] * 4
+        table = self.write("words.tsv", "text\tlabel\n" + "".join(f"{text}\t{name}\n" for text, name in rows))
+        run = self.folder / "words"
+        self.succeeds("train", "--task", "labelled-lines", "--text", table, "--out", run, "--tokenizer", "word",
+                      "--vocab-size", 5, "--max-steps", 1, "--embed-dim", 16, "--num-layers", 1, "--val-fraction", 0.5)
+        texts = ["good dog", "a cat", "a dog"]
+        result = self.succeeds("predict", run, *texts, "--json")
+        self.assertEqual([json.loads(line)["unknown"] for line in result.stdout.splitlines()], [False, True, False])
+        expect_names(self, result.stderr, "1 of 3")
+        self.assertEqual(self.succeeds("predict", run, "good dog").stderr, "")
+        other = self.write("other.tsv", "text\tlabel\ngood dog\tgood\nmy cat sat\tbad\n")
+        self.assertEqual(json.loads(self.succeeds("eval", run, other, "--json").stdout)["unknown"], 1)
+        expect_names(self, self.succeeds("eval", run, other).stdout, "1 of 2")
+        self.assertNotIn("unknown", self.succeeds("eval", run, table).stdout)
+
+
 class Brackets(CommandTest):
     def test_texts_are_used_verbatim(self):
         run = self.folder / "brackets"
@@ -181,10 +227,14 @@ class Eval(Classifier):
 
     def test_a_table_may_have_other_columns(self):
         table = self.write("columns.csv", "sentence;class\nab gh;second\n")
-        expect_names(self, self.refuses(["eval", self.run_directory, table]), table, "sentence", "class", "--text-column")
+        expect_names(self, self.refuses(["eval", self.run_directory, table]), table, "sentence", "class", "--text-column",
+                     "--label-column")
         columns = ["--text-column", "sentence", "--label-column", "class"]
         report = json.loads(self.succeeds("eval", self.run_directory, table, *columns, "--json").stdout)
         self.assertEqual(report["val_targets"], 1)
+        objects = self.write("columns.jsonl", '{"sentence": "ab gh", "class": "second", "id": 7}\n')
+        self.assertEqual(json.loads(self.succeeds("eval", self.run_directory, objects, *columns, "--json").stdout),
+                         {**report, "file": str(objects)})
         self.assertNotIn("text_column", report["overrides"])
         for flag in ("--text-column", "--label-column"):
             self.refuses(["eval", self.run_directory, flag, "x"], flag, "FILE")
@@ -207,6 +257,28 @@ class Eval(Classifier):
             numbers = rf"{each['precision']:.4f} +{each['recall']:.4f} +{each['f1']:.4f} +{each['support']}"
             self.assertRegex(text, rf"(?m)^{each['class']} +{numbers}$")
             self.assertRegex(text, rf"(?m)^{each['class']} +{' +'.join(map(str, row))}$")
+
+    def test_many_classes_are_cut(self):
+        """The matrix contains the most frequent classes. Its last column counts the predictions of the others."""
+        run = self.folder / "many"
+        rows = [(f"{number} {copy}", f"class {number}") for number in range(60) for copy in range(1 + number // 3)]
+        table = self.write("many.tsv", "text\tlabel\n" + "".join(f"{text}\t{name}\n" for text, name in rows))
+        self.succeeds("train", "--task", "labelled-lines", "--text", table, "--out", run, "--max-steps", 1,
+                      "--embed-dim", 16, "--num-layers", 1)
+        report = json.loads(self.succeeds("eval", run, table, "--json").stdout)
+        self.assertEqual(len(report["confusion_matrix"]), 60)
+        metrics, matrix = self.succeeds("eval", run, table).stdout.split("\nconfusion matrix")
+        self.assertLess(len(metrics.splitlines()), 60)
+        expect_names(self, metrics, 10, "--json")
+        lines = matrix.splitlines()
+        expect_names(self, lines[0], 20, 60)
+        shown = [f"class {number}" for number in (39, 40, *range(42, 60))]
+        self.assertEqual(re.split(r"  +", lines[1].strip()), [*shown, "other"])
+        names = [each["class"] for each in report["classes"]]
+        for name, line in zip(shown, lines[2:], strict=True):
+            row = report["confusion_matrix"][names.index(name)]
+            counts = [row[names.index(other)] for other in shown]
+            self.assertEqual(re.split(r"  +", line), [name, *map(str, [*counts, sum(row) - sum(counts)])])
 
     def test_json_names_the_run_and_the_values_that_differ_from_the_defaults(self):
         for directory, options in ((self.run_directory, {}), (f"{self.run_directory}/", {}),
