@@ -68,6 +68,16 @@ void check_text(const Tokenizer& tokenizer, const std::string& text, bool can_ch
   });
 }
 
+/// Returns the first names, such as "a, b, 490 more".
+std::string shortened(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 10;
+  const auto count = std::min(names.size(), kShown);
+  const auto shown = fmt::format(
+      "{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(count), ", "));
+  const auto more = names.size() - count;
+  return printable(more == 0 ? shown : fmt::format("{}, {} more", shown, more));
+}
+
 /// Reads tables other than those from which tokenizer and classes were made. Throws InputError for
 /// a text or a class that the model does not know.
 std::vector<Example> read_other_tables(const std::vector<std::string>& paths,
@@ -78,8 +88,7 @@ std::vector<Example> read_other_tables(const std::vector<std::string>& paths,
     check_text(tokenizer, example.prompt, can_change);
     if (std::find(classes.begin(), classes.end(), example.answer) != classes.end()) return;
     throw InputError(fmt::format("unknown class '{}', expected one of {}",
-                                 printable(example.answer),
-                                 printable(fmt::format("{}", fmt::join(classes, ", ")))));
+                                 printable(example.answer), shortened(classes)));
   });
   return std::move(table.examples);
 }
@@ -105,17 +114,12 @@ std::map<std::string, int64_t> count_classes(const std::vector<Example>& example
 
 /// Returns the most frequent classes and the number of texts of each.
 std::string class_counts(const std::map<std::string, int64_t>& classes) {
-  constexpr std::size_t kShown = 10;
   std::vector<std::pair<int64_t, std::string>> counts;  // count, negated for sorting, and class
   for (const auto& [name, count] : classes) counts.emplace_back(-count, name);
   std::sort(counts.begin(), counts.end());
-  std::vector<std::string> shown;
-  for (const auto& [count, name] : counts) {
-    if (shown.size() < kShown) shown.push_back(fmt::format("{} ({})", printable(name), -count));
-  }
-  const auto more = counts.size() - shown.size();
-  return fmt::format("{}: {}{}", counts.size(), fmt::join(shown, ", "),
-                     more == 0 ? "" : fmt::format(", {} more", more));
+  std::vector<std::string> texts;
+  for (const auto& [count, name] : counts) texts.push_back(fmt::format("{} ({})", name, -count));
+  return fmt::format("{}: {}", counts.size(), shortened(texts));
 }
 
 /// Returns a warning if the classes have fewer than `kMinTexts` texts on average, as in a column of
@@ -177,6 +181,9 @@ class LabelledLinesTask : public ListedTask {
       with_source(source, [&] { set_examples(examples, recipe.data.val_fraction); });
     }
     note_unusual_texts(examples);
+    notes_.push_back(files_note("text", recipe.text, size_of_files(recipe.text)));
+    if (const auto& val_text = recipe.data.val_text; !val_text.empty())
+      notes_.push_back(files_note("val text", val_text, size_of_files(val_text)));
   }
 
   const Tokenizer& tokenizer() const override { return *tokenizer_; }
