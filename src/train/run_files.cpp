@@ -100,7 +100,7 @@ void move_files(const fs::path& from, const fs::path& to, const Names& names) {
 /// Moves the files of a run in `folder`, a subfolder of `directory`, back to `directory`, the
 /// recipe first.
 void restore(const fs::path& folder, const fs::path& directory) {
-  move_files(folder, directory, kFilesOfRun | std::views::reverse);
+  move_files(folder, directory, std::vector(kFilesOfRun.rbegin(), kFilesOfRun.rend()));
   std::error_code ignored;
   fs::remove(folder / RunLock::kFile, ignored);  // exists if the run in `folder` was resumed
   fs::remove(folder, ignored);                   // fails if the folder is not empty
