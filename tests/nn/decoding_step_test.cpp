@@ -287,7 +287,8 @@ TEST_F(DecodingStep, BlockEqualsBlockWithoutCacheForRandomOptions) {
     // The norms and sums of the usual block are part of the calls.
     const bool is_usual = order == NormOrder::pre && norm < 3 && !scales;
     EXPECT_EQ(operators.count("aten::add"), is_usual ? 0 : 1);
-    EXPECT_TRUE(close(y, block->forward(x, {.causal = true}), 1e-4));
+    const auto expected = block->forward(x, {.causal = true});
+    EXPECT_TRUE(close(y, expected, std::max(1e-4, 1e-5 * expected.abs().max().item<double>())));
   }
 }
 
