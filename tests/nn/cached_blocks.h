@@ -4,6 +4,7 @@
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/transformer_block.h"
 #include "attend/ops/masks.h"
+#include "support/rounding.h"
 #include "support/seed.h"
 
 #include <gmock/gmock.h>
@@ -106,6 +107,22 @@ class CachedBlocks {
                                                             {.cache = cache, .layer = layer});
     }
     return x;
+  }
+
+  /// Succeeds if `y` equals the outputs for the tokens of `x` (..., T, 8) from `begin` on, without
+  /// a cache.
+  testing::AssertionResult computes(const torch::Tensor& y, const torch::Tensor& x,
+                                    int64_t begin = 0) const {
+    CachedBlocks exact = *this;
+    Tensors leaves = in_float64({x});
+    const auto input = leaves[0];
+    for (auto& block : exact.blocks_) {
+      block = TransformerBlock(std::dynamic_pointer_cast<TransformerBlockImpl>(block->clone()));
+      block->to(torch::kDouble);
+      leaves = leaves_of(*block, leaves);
+    }
+    const auto run = [&] { return exact(input).narrow(-2, begin, y.size(-2)); };
+    return within_rounding(y, leaves, run);
   }
 
   /// Splits x into random pieces of at most `most` tokens. Runs the blocks with the cache on one

@@ -11,11 +11,11 @@
 #include "ops/autocast.h"
 #include "support/close.h"
 #include "support/kernels.h"
+#include "support/rounding.h"
 #include "support/seed.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <functional>
 #include <map>
 #include <vector>
@@ -72,15 +72,16 @@ TEST_F(DecodingStep, AttentionEqualsAttentionWithoutCacheForRandomOptions) {
     attention->eval();
     // Weights of other strides are supported, too.
     if (draw(0, 1) == 1)
-      attention->out->weight =
-          torch::randn({width, heads * head_dim + 3}).slice(1, 1, heads * head_dim + 1);
+      attention->out->weight.set_data(
+          torch::randn({width, heads * head_dim + 3}).slice(1, 1, heads * head_dim + 1));
     const auto x = torch::randn({batch, tokens, width});
     SCOPED_TRACE(testing::Message() << *attention << ", x " << x.sizes());
     torch::Tensor y;
     const auto operators = operators_of([&] { y = in_steps(attention, x); });
     EXPECT_EQ(operators.count(kAttentionStep), 1);
-    const auto expected = attention->forward(x, {.causal = true}).output;
-    EXPECT_TRUE(close(y, expected, 1e-5 * std::max(1.0, expected.abs().max().item<double>())));
+    EXPECT_TRUE(equals_in_float64(y, attention, {x}, [](auto& exact, const Tensors& in) {
+      return exact->forward(in[0], {.causal = true}).output;
+    }));
   }
 }
 
@@ -217,8 +218,8 @@ TEST_F(DecodingStep, FeedForwardEqualsLibTorchForRandomOptions) {
     SCOPED_TRACE(testing::Message() << *module << ", x " << x.sizes());
     torch::Tensor y;
     EXPECT_EQ(operators_of([&] { y = module->forward(x); }).count(kFeedForwardStep), 1);
-    module->to(torch::kDouble);
-    EXPECT_TRUE(close(y, module->forward(x.to(torch::kDouble)), 1e-5));
+    EXPECT_TRUE(equals_in_float64(
+        y, module, {x}, [](auto& exact, const Tensors& in) { return exact->forward(in[0]); }));
   }
 }
 
@@ -271,9 +272,11 @@ TEST_F(DecodingStep, BlockEqualsBlockWithoutCacheForRandomOptions) {
     options.residual().norm_order(order).stochastic_depth(draw(0, 1) == 1 ? 0.1 : 0.0);
     const auto norm = draw(0, 3);
     if (norm > 0)
-      options.residual().norm(norm == 1   ? rms_norm()
+      options.residual().norm(norm == 1   ? rms_norm(1e-6)  // the default depends on the dtype
                               : norm == 2 ? layer_norm(1e-2, false)
                                           : l2_norm());
+    // A LayerNorm of two channels is almost discontinuous: its output depends on the larger one.
+    if (options.attention().embed_dim() == 2 && (norm == 0 || norm == 2)) continue;
     const bool scales = draw(0, 3) == 0;
     if (scales) options.residual().branch_scale(constant_scale(0.5));
     TransformerBlock block(options);
@@ -287,8 +290,9 @@ TEST_F(DecodingStep, BlockEqualsBlockWithoutCacheForRandomOptions) {
     // The norms and sums of the usual block are part of the calls.
     const bool is_usual = order == NormOrder::pre && norm < 3 && !scales;
     EXPECT_EQ(operators.count("aten::add"), is_usual ? 0 : 1);
-    const auto expected = block->forward(x, {.causal = true});
-    EXPECT_TRUE(close(y, expected, std::max(1e-4, 1e-5 * expected.abs().max().item<double>())));
+    EXPECT_TRUE(equals_in_float64(y, block, {x}, [](auto& exact, const Tensors& in) {
+      return exact->forward(in[0], {.causal = true});
+    }));
   }
 }
 

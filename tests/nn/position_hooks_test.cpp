@@ -7,6 +7,7 @@
 #include "support/gradient.h"
 #include "support/position_schemes.h"
 #include "support/reference.h"
+#include "support/rounding.h"
 #include "support/seed.h"
 #include "support/throws.h"
 
@@ -45,14 +46,13 @@ bool may_attend(const AttentionArgs& args, int64_t b, int64_t s, int64_t offset)
 }
 
 /// Reference in plain loops: applies attention with the position scheme to x (B, T, E). The tokens
-/// have the positions `positions` (B, T).
+/// have the positions `positions` (B, T). `frequencies`: those of rotary embeddings.
 torch::Tensor expected_output(MultiheadAttention attention, const PositionCase& scheme,
                               const torch::Tensor& x, const torch::Tensor& positions,
-                              const AttentionArgs& args) {
+                              const torch::Tensor& frequencies, const AttentionArgs& args) {
   const auto projected = attention->qkv(x).unflatten(-1, {-1, 6}).transpose(1, 2);
   auto heads = projected.split_with_sizes({6, 2, 2}, 1);  // (B, heads, T, D)
   if (scheme.part.name == "rotary") {
-    const auto frequencies = rotary_frequencies(6, scheme.rotary);
     for (const size_t i : {0U, 1U}) {
       heads[i] = rotate_in_loops(heads[i], positions, frequencies, scheme.rotary.interleaved);
     }
@@ -93,8 +93,12 @@ TEST_P(PositionHook, MatchesReferenceInRandomCases) {
     if (draw(0, 1) == 1) args.mask = torch::randn({b, 1, t, t}, torch::kDouble);
     auto positions = torch::arange(t).expand({b, t}).contiguous();
     if (draw(0, 1) == 1) args.positions = positions = torch::randint(40, {b, t}, torch::kLong);
-    const auto expected = expected_output(attention, GetParam(), x, positions, args);
-    EXPECT_TRUE(close(attention->forward(x, args).output, expected, 1e-9));
+    const auto frequencies =
+        torch::tensor(rotary_frequencies(6, GetParam().rotary), torch::kDouble);
+    const auto leaves = leaves_of(*attention, {x, frequencies, args.mask});
+    EXPECT_TRUE(within_rounding(attention->forward(x, args).output, leaves, [&] {
+      return expected_output(attention, GetParam(), x, positions, frequencies, args);
+    }));
   }
 }
 

@@ -4,6 +4,7 @@
 #include "support/close.h"
 #include "support/instruction_sets.h"
 #include "support/kernels.h"
+#include "support/rounding.h"
 #include "support/vmap.h"
 
 #include <gtest/gtest.h>
@@ -49,21 +50,20 @@ TEST_P(CrossEntropy, EqualsLibTorchForRandomShapes) {
     auto targets = torch::randint(choices, {rows}, torch::kLong);
     targets = targets.masked_fill(torch::rand({rows}) < 0.2, kIgnoreIndex).to(device);
     const auto loss = summed_cross_entropy(logits, targets, kIgnoreIndex);
-    const auto exact = logits.detach().to(torch::kDouble).requires_grad_();
-    const auto expected = expected_loss(exact, targets);
     EXPECT_EQ(loss.scalar_type(), torch::kFloat);
-    // A sum of float32 numbers has at most half a unit of rounding error per number.
-    const double sum_rounding =
-        static_cast<double>(choices) * std::numeric_limits<float>::epsilon() / 2;
-    const auto tolerance = 1e-5 * static_cast<double>(scale + 10) + sum_rounding;
-    EXPECT_TRUE(close(loss, expected, static_cast<double>(rows) * tolerance));
     const auto found = gradient(loss * 3, logits);
     EXPECT_EQ(found.scalar_type(), type);
-    // A bfloat16 has 8 bits, a float16 has 11. The gradient of the latter is rounded twice.
-    const double rounding =
-        type == torch::kFloat ? 0.0 : std::ldexp(1.0, type == torch::kBFloat16 ? -8 : -10);
-    EXPECT_TRUE(torch::allclose(found.to(torch::kDouble), gradient(expected * 3, exact), rounding,
-                                1e-5 + 3 * sum_rounding));
+    EXPECT_TRUE(equals_in_float64(
+        {loss, found}, {logits},
+        [&](const Tensors& in) -> Tensors {
+          const auto exact = in[0].detach().requires_grad_();
+          const auto expected = expected_loss(exact, targets);
+          return {expected, gradient(expected * 3, exact)};
+        },
+        // The loss of a row is the logarithm of a sum of at least 1, which may be near 0.
+        {.dtype = torch::kFloat,
+         .terms = choices,
+         .largest_term = 3.0 * static_cast<double>(rows)}));
     const torch::NoGradGuard no_grad;
     EXPECT_TRUE(summed_cross_entropy(logits, targets, kIgnoreIndex).equal(loss));
   }
@@ -125,15 +125,14 @@ TEST_P(DoubleBackwardOfCrossEntropy, EqualsLibTorch) {
   seed_afresh();
   const auto logits = torch::randn({4, 9}).to(GetParam()).requires_grad_();
   const auto targets = torch::tensor(std::vector<int64_t>{1, 8, kIgnoreIndex, 0});
-  const auto second = [&](const torch::Tensor& loss) {
-    return gradient(gradient(loss.square(), logits, /*create_graph=*/true).square().sum(), logits);
+  const auto second = [](const torch::Tensor& loss, const torch::Tensor& x) {
+    return gradient(gradient(loss.square(), x, /*create_graph=*/true).square().sum(), x);
   };
-  const auto expected = second(expected_loss(logits, targets));
-  const auto largest = expected.abs().max().item<double>();
-  const double tolerance =
-      GetParam() == torch::kFloat ? 1e-5 : 0.03;  // relative, with two roundings
-  EXPECT_TRUE(close(second(summed_cross_entropy(logits, targets, kIgnoreIndex)), expected,
-                    tolerance * largest));
+  const auto found = second(summed_cross_entropy(logits, targets, kIgnoreIndex), logits);
+  EXPECT_TRUE(equals_in_float64(found, {logits}, [&](const Tensors& in) {
+    const auto exact = in[0].detach().requires_grad_();
+    return second(expected_loss(exact, targets), exact);
+  }));
 }
 
 INSTANTIATE_TEST_SUITE_P(, DoubleBackwardOfCrossEntropy,
@@ -181,8 +180,9 @@ TEST(CrossEntropyOfTargets, AcceptsEveryLayout) {
   for (const auto& logits :
        {torch::randn({5, 3}).t(), torch::randn({3, 10}).slice(1, 0, 10, 2),
         torch::randn({1, 5}).expand({3, 5}), torch::randn({3, 5}, torch::kDouble)}) {
-    EXPECT_TRUE(close(summed_cross_entropy(logits, targets, kIgnoreIndex),
-                      expected_loss(logits, targets), 1e-5));
+    EXPECT_TRUE(
+        equals_in_float64(summed_cross_entropy(logits, targets, kIgnoreIndex), {logits},
+                          [&](const Tensors& in) { return expected_loss(in[0], targets); }));
   }
   const auto none = torch::empty({0}, torch::kLong);
   EXPECT_EQ(summed_cross_entropy(torch::empty({0, 5}), none, kIgnoreIndex).item<float>(), 0.0F);

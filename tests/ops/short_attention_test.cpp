@@ -7,6 +7,7 @@
 #include "ops/autocast.h"
 #include "support/close.h"
 #include "support/kernels.h"
+#include "support/rounding.h"
 #include "support/seed.h"
 #include "support/vmap.h"
 
@@ -20,7 +21,7 @@
 namespace attend {
 namespace {
 
-using Tensors = std::array<torch::Tensor, 3>;  // query, key, value
+using Inputs = std::array<torch::Tensor, 3>;  // query, key, value
 
 struct Sizes {
   int64_t batch = 2;
@@ -38,23 +39,23 @@ torch::Tensor draw_heads(const Sizes& sizes, int64_t tokens, torch::ScalarType t
   return all.narrow(2, draw(0, 2 * heads), heads).transpose(1, 2);
 }
 
-Tensors draw_inputs(const Sizes& sizes, torch::ScalarType type = torch::kFloat) {
+Inputs draw_inputs(const Sizes& sizes, torch::ScalarType type = torch::kFloat) {
   return {draw_heads(sizes, sizes.queries, type), draw_heads(sizes, sizes.keys, type),
           draw_heads(sizes, sizes.keys, type)};
 }
 
-torch::Tensor run(const Tensors& inputs, const AttentionArgs& args = {.causal = true},
+torch::Tensor run(const Inputs& inputs, const AttentionArgs& args = {.causal = true},
                   const ScoreOptions& options = {}) {
   return dot_product_attention(inputs[0], inputs[1], inputs[2], args, options).output;
 }
 
-Tensors leaves_of(const Tensors& inputs, torch::ScalarType type) {
-  Tensors leaves;
+Inputs leaves_of(const Inputs& inputs, torch::ScalarType type) {
+  Inputs leaves;
   for (std::size_t i = 0; i < 3; ++i) leaves[i] = inputs[i].detach().to(type).requires_grad_();
   return leaves;
 }
 
-bool uses_kernel(const Tensors& inputs, const AttentionArgs& args = {.causal = true},
+bool uses_kernel(const Inputs& inputs, const AttentionArgs& args = {.causal = true},
                  const ScoreOptions& options = {}) {
   return operators_of([&] { run(inputs, args, options); }).count("attend::short_attention") == 1;
 }
@@ -63,7 +64,7 @@ struct ShortAttention : FixedSeed, testing::Test {
   void SetUp() override {
     if (!fast_kernels_are_enabled()) GTEST_SKIP() << "ATTEND_FAST is 0";
   }
-  Tensors inputs = draw_inputs({});
+  Inputs inputs = draw_inputs({});
 };
 
 TEST_F(ShortAttention, ValuesAndGradientsEqualFloat64ForRandomInputs) {
@@ -90,23 +91,17 @@ TEST_F(ShortAttention, ValuesAndGradientsEqualFloat64ForRandomInputs) {
                  << " causal " << causal << " scale " << options.scale.value_or(NAN));
     const AttentionArgs args{.causal = causal};
     ASSERT_TRUE(uses_kernel(drawn, args, options));
-    const auto leaves = leaves_of(drawn, type);
-    const auto exact_leaves = leaves_of(drawn, torch::kDouble);
-    const auto y = run(leaves, args, options);
-    const auto exact = run(exact_leaves, args, options);
-    const auto gradient = torch::randn(y.sizes()).to(type);
-    y.backward(gradient);
-    exact.backward(gradient.to(torch::kDouble));
-    EXPECT_EQ(y.scalar_type(), type);
-    const double relative = type == torch::kFloat ? 3e-6 : 1.0 / 128;
-    const auto tolerance = [&](const torch::Tensor& expected) {
-      return relative * std::max(1.0, expected.abs().max().item<double>());
+    // Returns the output and the gradients of query, key and value.
+    const auto compute = [&](const Tensors& in) -> Tensors {
+      const auto leaves = leaves_of({in[0], in[1], in[2]}, in[0].scalar_type());
+      const auto y = run(leaves, args, options);
+      y.backward(in[3]);
+      return {y, leaves[0].grad(), leaves[1].grad(), leaves[2].grad()};
     };
-    EXPECT_TRUE(close(y, exact, tolerance(exact)));
-    for (std::size_t input = 0; input < 3; ++input) {
-      const auto& expected = exact_leaves[input].grad();
-      EXPECT_TRUE(close(leaves[input].grad(), expected, tolerance(expected))) << input;
-    }
+    const Tensors in{drawn[0], drawn[1], drawn[2], torch::randn(drawn[0].sizes()).to(type)};
+    const auto found = compute(in);
+    EXPECT_EQ(found[0].scalar_type(), type);
+    EXPECT_TRUE(equals_in_float64(found, in, compute, {.dtype = torch::kFloat}));  // sums
   }
 }
 
@@ -207,8 +202,8 @@ TEST_F(ShortAttention, NaNReachesExactlyTheQueriesThatAttendToIt) {
 
 TEST_F(ShortAttention, LargeScoresDoNotOverflow) {
   for (auto& input : inputs) input = input * 1e3;
-  const Tensors exact{inputs[0].to(torch::kDouble), inputs[1].to(torch::kDouble),
-                      inputs[2].to(torch::kDouble)};
+  const Inputs exact{inputs[0].to(torch::kDouble), inputs[1].to(torch::kDouble),
+                     inputs[2].to(torch::kDouble)};
   EXPECT_TRUE(close(run(inputs), run(exact), 50.0));  // scores of 1e6 have errors of 0.1
   EXPECT_TRUE(run(inputs).isfinite().all().item<bool>());
 }
@@ -233,7 +228,7 @@ TEST_F(ShortAttention, IsNotTraced) {
 }
 
 TEST_F(ShortAttention, IsCountedAsTheSameFlops) {
-  const auto flops = [&](const Tensors& of) {
+  const auto flops = [&](const Inputs& of) {
     const FlopCounter counter;
     run(of);
     return counter.flops();

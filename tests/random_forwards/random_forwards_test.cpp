@@ -7,15 +7,13 @@
 #include "random_forwards/draw_config.h"
 #include "random_forwards/subject.h"
 #include "support/block_limits.h"
-#include "support/close.h"
+#include "support/rounding.h"
 #include "train/recipe_fields.h"
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdlib>
 #include <iostream>
 #include <map>
@@ -26,12 +24,11 @@
 namespace attend {
 namespace {
 
-/// The result of a route and the result of the plain forward pass. Both must be equal within the
-/// tolerance of the route and the given effect of rounding.
-struct Pair {
-  torch::Tensor actual;
-  torch::Tensor expected;
-  double rounding = 0.0;  ///< norm of the change of the result that rounding may cause
+/// The result of a route, and the plain forward pass in float64 that must give the same result.
+struct Comparison {
+  torch::Tensor found;
+  Tensors leaves;  ///< parameters and inputs, which `expected` reads
+  std::function<torch::Tensor()> expected;
 };
 
 InputSizes draw_sizes(int64_t min_batch, int64_t min_tokens = 1) {
@@ -77,20 +74,20 @@ torch::Tensor gradients(const torch::Tensor& output, const Tensors& leaves) {
 /// way.
 struct Route {
   const char* name;
-  std::function<std::optional<Pair>(const Subject&)> run;
-  double tolerance = 1e-9;  ///< relative to 1 + the norm of the plain result
+  std::function<std::optional<Comparison>(const Subject&)> run;
+  torch::Dtype dtype = torch::kDouble;
 };
 
-Pair compare(const Subject& subject, const InputSizes& sizes,
-             const std::function<torch::Tensor(torch::nn::Module&, const Tensors&)>& other) {
+Comparison compare(const Subject& subject, const InputSizes& sizes,
+                   const std::function<torch::Tensor(torch::nn::Module&, const Tensors&)>& other) {
   const auto module = subject.make(false);
   const auto inputs = subject.draw_inputs(sizes);
   const torch::NoGradGuard no_grad;
-  const auto expected = subject.run(*module, inputs);
-  return {other(*module, inputs), expected};
+  return {other(*module, inputs), leaves_of(*module, inputs),
+          [=, &subject] { return subject.run(*module, inputs); }};
 }
 
-std::optional<Pair> with_weights(const Subject& subject) {
+std::optional<Comparison> with_weights(const Subject& subject) {
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     const AttentionRecorder recorder;
     return subject.run(module, inputs);
@@ -100,16 +97,19 @@ std::optional<Pair> with_weights(const Subject& subject) {
 /// Computes the gradients of two calls with the same inputs. `make_scope` returns an object that
 /// exists during the second forward and backward pass.
 template <typename MakeScope>
-Pair compare_gradients(const Subject& subject, const MakeScope& make_scope) {
+std::optional<Comparison> compare_gradients(const Subject& subject, const MakeScope& make_scope) {
+  // Changes of the inputs do not show the errors of terms that cancel out.
+  if (subject.normalizes_two_channels) return std::nullopt;
   const auto module = subject.make(false);
   const auto inputs = subject.draw_inputs(draw_sizes(0));
-  const auto leaves = module->parameters();
-  const auto expected = gradients(subject.run(*module, inputs), leaves);
+  const auto run = [=, &subject] {
+    return gradients(subject.run(*module, inputs), module->parameters());
+  };
   [[maybe_unused]] const auto scope = make_scope();
-  return Pair{gradients(subject.run(*module, inputs), leaves), expected};
+  return Comparison{run(), leaves_of(*module, inputs), run};
 }
 
-std::optional<Pair> gradients_with_weights(const Subject& subject) {
+std::optional<Comparison> gradients_with_weights(const Subject& subject) {
   return compare_gradients(subject, [] { return AttentionRecorder(); });
 }
 
@@ -119,18 +119,18 @@ BlockLimitsGuard small_blocks() {
   return BlockLimitsGuard({.min_queries_with_window = 1, .min_queries = 1, .rows = draw(1, 4)});
 }
 
-std::optional<Pair> in_blocks(const Subject& subject) {
+std::optional<Comparison> in_blocks(const Subject& subject) {
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     const auto limits = small_blocks();
     return subject.run(module, inputs);
   });
 }
 
-std::optional<Pair> gradients_in_blocks(const Subject& subject) {
+std::optional<Comparison> gradients_in_blocks(const Subject& subject) {
   return compare_gradients(subject, small_blocks);
 }
 
-std::optional<Pair> strided(const Subject& subject) {
+std::optional<Comparison> strided(const Subject& subject) {
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     return subject.run(
         module, map(inputs, [](const auto& x) {
@@ -139,7 +139,7 @@ std::optional<Pair> strided(const Subject& subject) {
   });
 }
 
-std::optional<Pair> unbatched(const Subject& subject) {
+std::optional<Comparison> unbatched(const Subject& subject) {
   auto sizes = draw_sizes(1);
   sizes.batch = 1;
   return compare(subject, sizes, [&](auto& module, const Tensors& inputs) {
@@ -148,7 +148,7 @@ std::optional<Pair> unbatched(const Subject& subject) {
   });
 }
 
-std::optional<Pair> row_by_row(const Subject& subject) {
+std::optional<Comparison> row_by_row(const Subject& subject) {
   return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
     Tensors rows;
     for (int64_t i = 0; i < inputs[0].size(0); ++i) {
@@ -159,14 +159,14 @@ std::optional<Pair> row_by_row(const Subject& subject) {
   });
 }
 
-std::optional<Pair> with_grad_mode(const Subject& subject) {
+std::optional<Comparison> with_grad_mode(const Subject& subject) {
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     const torch::AutoGradMode enable_grad(true);
     return subject.run(module, inputs).detach();
   });
 }
 
-std::optional<Pair> in_float32(const Subject& subject) {
+std::optional<Comparison> in_float32(const Subject& subject) {
   if (subject.is_discontinuous) return std::nullopt;
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     const auto copy = module.clone();
@@ -175,28 +175,28 @@ std::optional<Pair> in_float32(const Subject& subject) {
   });
 }
 
-std::optional<Pair> cloned(const Subject& subject) {
+std::optional<Comparison> cloned(const Subject& subject) {
   return compare(subject, draw_sizes(0), [&](auto& module, const Tensors& inputs) {
     return subject.run(*module.clone(), inputs);
   });
 }
 
-std::optional<Pair> layer_by_layer(const Subject& subject) {
+std::optional<Comparison> layer_by_layer(const Subject& subject) {
   if (!subject.run_layers) return std::nullopt;
   return compare(subject, draw_sizes(0), subject.run_layers);
 }
 
-std::optional<Pair> cached(const Subject& subject) {
+std::optional<Comparison> cached(const Subject& subject) {
   if (!subject.run_cached) return std::nullopt;
   return compare(subject, draw_sizes(1), subject.run_cached);
 }
 
-std::optional<Pair> cached_ragged(const Subject& subject) {
+std::optional<Comparison> cached_ragged(const Subject& subject) {
   if (!subject.run_cached_ragged) return std::nullopt;
   return compare(subject, draw_sizes(1), subject.run_cached_ragged);
 }
 
-std::optional<Pair> padded(const Subject& subject) {
+std::optional<Comparison> padded(const Subject& subject) {
   if (!subject.pad) return std::nullopt;
   return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
     const auto y = subject.run(module, subject.pad(inputs, draw(1, 3)));
@@ -205,28 +205,28 @@ std::optional<Pair> padded(const Subject& subject) {
   });
 }
 
-std::optional<Pair> checkpointed(const Subject& subject) {
+std::optional<Comparison> checkpointed(const Subject& subject) {
   if (!subject.has_checkpointing) return std::nullopt;
   const auto inputs = subject.draw_inputs(draw_sizes(1));
   Tensors learned;  // hidden states and float masks
   for (const auto& input : inputs) {
     if (input.defined() && input.is_floating_point()) learned.push_back(input.requires_grad_());
   }
-  std::optional<BlockLimitsGuard> limits;
-  if (draw_chance(50)) limits.emplace(BlockLimits{1, 1, draw(1, 4)});
-  const auto train = [&](bool gradient_checkpointing) {
-    const auto module = subject.make(gradient_checkpointing);
+  const int64_t block_rows = draw_chance(50) ? draw(1, 4) : 0;
+  const auto plain = subject.make(false), with_checkpoints = subject.make(true);
+  const auto train = [=, &subject](const std::shared_ptr<torch::nn::Module>& module) {
+    std::optional<BlockLimitsGuard> limits;
+    if (block_rows > 0) limits.emplace(BlockLimits{1, 1, block_rows});
     module->train();
-    auto leaves = module->parameters();
-    leaves.insert(leaves.end(), learned.begin(), learned.end());
     torch::manual_seed(3);  // for dropout
     const auto output = subject.run(*module, inputs);
-    return torch::cat({output.detach().flatten(), gradients(output, leaves)});
+    return torch::cat({output.detach().flatten(), gradients(output, leaves_of(*module, learned))});
   };
-  return Pair{train(true), train(false)};
+  return Comparison{train(with_checkpoints), leaves_of(*plain, learned),
+                    [=] { return train(plain); }};
 }
 
-std::optional<Pair> traced(const Subject& subject) {
+std::optional<Comparison> traced(const Subject& subject) {
   const auto example = subject.draw_inputs(draw_sizes(2, 2));
   const auto module = subject.make(false);
   freeze(*module);
@@ -250,43 +250,28 @@ std::optional<Pair> traced(const Subject& subject) {
       defined(example));
   const auto inputs = subject.draw_inputs(draw_sizes(1));
   const torch::NoGradGuard no_grad;
-  return Pair{function(defined(inputs)), subject.run(*module, inputs)};
+  return Comparison{function(defined(inputs)), leaves_of(*module, inputs),
+                    [=, &subject] { return subject.run(*module, inputs); }};
 }
 
-/// Compares `run` in autocast to bf16 with the plain forward pass. How much rounding changes a
-/// result depends on the weights: a norm, for example, enlarges small differences of almost equal
-/// hidden states. Therefore this also changes weights and inputs as rounding to bf16 does, by at
-/// most 2^-8 of each number, and measures in float64 how much the result changes.
-Pair compare_autocast(const Subject& subject,
-                      const std::function<torch::Tensor(torch::nn::Module&, const Tensors&)>& run) {
-  double rounding = 0.0;
-  auto pair = compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
-    const auto plain = subject.run(module, inputs);
-    const auto change = [](const auto& x) {
-      return x.is_floating_point() ? x * (1 + std::ldexp(1.0, -8) * (2 * torch::rand_like(x) - 1))
-                                   : x;
-    };
-    for (int i = 0; i < 4; ++i) {
-      const auto changed = module.clone();
-      for (auto& weight : changed->parameters()) weight.copy_(change(weight));
-      const auto difference = subject.run(*changed, map(inputs, change)) - plain;
-      rounding = std::max(rounding, difference.norm().template item<double>());
-    }
+/// Compares `run` in autocast to bf16 with the plain forward pass.
+Comparison compare_autocast(
+    const Subject& subject,
+    const std::function<torch::Tensor(torch::nn::Module&, const Tensors&)>& run) {
+  return compare(subject, draw_sizes(1), [&](auto& module, const Tensors& inputs) {
     const auto copy = module.clone();
     copy->to(torch::kFloat);
     const CpuAutocast bf16;
     return run(*copy, to_dtype(inputs, torch::kFloat)).to(torch::kDouble);
   });
-  pair.rounding = rounding;
-  return pair;
 }
 
-std::optional<Pair> autocast(const Subject& subject) {
+std::optional<Comparison> autocast(const Subject& subject) {
   if (subject.is_discontinuous) return std::nullopt;
   return compare_autocast(subject, subject.run);
 }
 
-std::optional<Pair> autocast_cached(const Subject& subject) {
+std::optional<Comparison> autocast_cached(const Subject& subject) {
   if (subject.is_discontinuous || !subject.run_cached) return std::nullopt;
   return compare_autocast(subject, subject.run_cached);
 }
@@ -300,7 +285,7 @@ const std::vector<Route>& routes() {
                                       {"unbatched", unbatched},
                                       {"row_by_row", row_by_row},
                                       {"with_grad_mode", with_grad_mode},
-                                      {"in_float32", in_float32, 1e-3},
+                                      {"in_float32", in_float32, torch::kFloat},
                                       {"cloned", cloned},
                                       {"layer_by_layer", layer_by_layer},
                                       {"cached", cached},
@@ -308,28 +293,13 @@ const std::vector<Route>& routes() {
                                       {"padded", padded},
                                       {"checkpointed", checkpointed},
                                       {"traced", traced},
-                                      {"autocast", autocast, 0.01},
-                                      {"autocast_cached", autocast_cached, 0.01}};
+                                      {"autocast", autocast, torch::kBFloat16},
+                                      {"autocast_cached", autocast_cached, torch::kBFloat16}};
   return all;
 }
 
 const Route& draw_route() {
   return routes()[static_cast<std::size_t>(draw(0, static_cast<int64_t>(routes().size()) - 1))];
-}
-
-/// Succeeds if the norm of the difference is at most `tolerance` times (1 + the norm of the plain
-/// result) plus four times the effect of rounding.
-testing::AssertionResult agree(const Pair& pair, double tolerance) {
-  const auto& [actual, expected, rounding] = pair;
-  if (actual.sizes() != expected.sizes()) {
-    return testing::AssertionFailure()
-           << "found sizes " << actual.sizes() << ", expected " << expected.sizes();
-  }
-  const auto difference = (actual - expected).norm().item<double>();
-  const auto norm = expected.norm().item<double>();
-  if (difference <= tolerance * (norm + 1) + 4 * rounding) return testing::AssertionSuccess();
-  return testing::AssertionFailure()
-         << "norm of the difference " << difference << ", norm of the plain result " << norm;
 }
 
 TEST(RandomForwards, RoutesAgree) {
@@ -344,9 +314,10 @@ TEST(RandomForwards, RoutesAgree) {
     const auto& route = draw_route();
     testing::AssertionResult result = testing::AssertionFailure();
     try {
-      const auto pair = route.run(subject);
-      if (!pair) continue;
-      result = agree(*pair, route.tolerance);
+      const auto comparison = route.run(subject);
+      if (!comparison) continue;
+      const auto& [found, leaves, expected] = *comparison;
+      result = within_rounding(found, leaves, expected, {.dtype = route.dtype});
     } catch (const c10::Error& error) {
       result << error.what_without_backtrace();
     }

@@ -55,11 +55,16 @@ torch::Tensor draw_bools(at::IntArrayRef sizes) {
   return torch::rand(sizes) > 0.3;
 }
 
+/// Returns true if a LayerNorm has two channels. Its output depends almost only on which channel is
+/// larger, so that the terms of its gradient cancel out.
+bool normalizes_two_channels(const StackConfig& config) {
+  return config.norm == NormKind::layer && config.embed_dim == 2;
+}
+
 /// Returns true if a rounding error can change the result of a model discontinuously. It can change
-/// the choice of experts. If a LayerNorm has two channels, the error can also flip the signs of its
-/// output, because this output depends almost only on which channel is larger.
+/// the choice of experts, or the signs of the output of a LayerNorm with two channels.
 bool is_discontinuous(const StackConfig& config) {
-  return config.num_experts > 0 || (config.norm == NormKind::layer && config.embed_dim == 2);
+  return config.num_experts > 0 || normalizes_two_channels(config);
 }
 
 /// The arguments that a subject passes to attention. The constructor draws which tensors are
@@ -330,6 +335,7 @@ Subject encoder_subject() {
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
   subject.has_checkpointing = true;
   subject.is_discontinuous = is_discontinuous(config);
+  subject.normalizes_two_channels = normalizes_two_channels(config);
   return subject;
 }
 
@@ -362,6 +368,7 @@ Subject encoder_decoder_subject() {
   };
   subject.has_checkpointing = true;
   subject.is_discontinuous = is_discontinuous(config);
+  subject.normalizes_two_channels = normalizes_two_channels(config);
   return subject;
 }
 
@@ -403,6 +410,7 @@ Subject language_model_subject(LanguageModelConfig config) {
   if (args.mask_kind == 0) subject.pad = pad_self_attention;
   subject.has_checkpointing = true;
   subject.is_discontinuous = is_discontinuous(config.stack);
+  subject.normalizes_two_channels = normalizes_two_channels(config.stack);
   return subject;
 }
 
@@ -432,6 +440,7 @@ Subject classifier_subject(SequenceClassifierConfig config) {
   };
   subject.has_checkpointing = true;
   subject.is_discontinuous = is_discontinuous(config.stack);
+  subject.normalizes_two_channels = normalizes_two_channels(config.stack);
   return subject;
 }
 
@@ -468,6 +477,7 @@ Subject seq2seq_subject(Seq2SeqConfig config) {
   };
   subject.has_checkpointing = true;
   subject.is_discontinuous = is_discontinuous(config.stack);
+  subject.normalizes_two_channels = normalizes_two_channels(config.stack);
   return subject;
 }
 

@@ -40,8 +40,9 @@ struct Subject {
   /// Appends `count` padding tokens to each sequence of the inputs. A key mask or causal attention
   /// hides them from the other tokens. Empty if not supported.
   std::function<Tensors(const Tensors&, int64_t count)> pad = {};
-  bool has_checkpointing = false;  ///< `make(true)` differs from `make(false)`
-  bool is_discontinuous = false;   ///< see is_discontinuous in subject.cpp
+  bool has_checkpointing = false;        ///< `make(true)` differs from `make(false)`
+  bool is_discontinuous = false;         ///< see is_discontinuous in subject.cpp
+  bool normalizes_two_channels = false;  ///< see normalizes_two_channels in subject.cpp
 };
 
 /// Draws self-attention, cross-attention, an encoder, an encoder-decoder or a model.

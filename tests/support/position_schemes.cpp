@@ -7,17 +7,18 @@
 namespace attend {
 
 torch::Tensor rotate_in_loops(const torch::Tensor& x, const torch::Tensor& positions,
-                              const std::vector<double>& frequencies, bool interleaved) {
+                              const torch::Tensor& frequencies, bool interleaved) {
   const auto rotated = x.detach().to(torch::kDouble).contiguous().clone();
   const auto steps = positions.to(torch::kDouble).contiguous();
   auto out = rotated.accessor<double, 4>();
   const auto at = steps.accessor<double, 2>();
-  const auto pairs = static_cast<int64_t>(frequencies.size());
+  const auto pairs = frequencies.size(0);
+  const auto frequency = frequencies.accessor<double, 1>();
   for (int64_t b = 0; b < out.size(0); ++b) {
     for (int64_t h = 0; h < out.size(1); ++h) {
       for (int64_t t = 0; t < out.size(2); ++t) {
         for (int64_t i = 0; i < pairs; ++i) {
-          const double angle = at[b][t] * frequencies[static_cast<size_t>(i)];
+          const double angle = at[b][t] * frequency[i];
           auto& first = out[b][h][t][interleaved ? 2 * i : i];
           auto& second = out[b][h][t][interleaved ? 2 * i + 1 : i + pairs];
           const double a = first;

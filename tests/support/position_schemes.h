@@ -4,15 +4,13 @@
 
 #include <torch/types.h>
 
-#include <vector>
-
 namespace attend {
 
 /// Reference for rotary position embeddings (Su et al. 2021, eq. 15), in plain float64 loops.
 /// Returns a copy of `x` (B, H, T, D). In row b, channel pair i of token t is rotated by the angle
-/// positions[b][t] * frequencies[i]. `positions` has shape (B, T).
+/// positions[b][t] * frequencies[i]. `positions` has shape (B, T); `frequencies` are float64.
 torch::Tensor rotate_in_loops(const torch::Tensor& x, const torch::Tensor& positions,
-                              const std::vector<double>& frequencies, bool interleaved);
+                              const torch::Tensor& frequencies, bool interleaved);
 
 /// Returns the ALiBi slope of one head, by the recursion of the paper's code.
 double slope_of_head(int64_t head, int64_t num_heads);
