@@ -6,14 +6,17 @@
 #include "ops/autocast.h"
 #include "ops/block_attention.h"
 #include "ops/double_backward.h"
+#include "ops/fast_kernels.h"
 #include "ops/math_type.h"
 #include "ops/one_query.h"
 #include "ops/prepared_mask.h"
 #include "ops/short_attention.h"
 
+#include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/ops/scaled_dot_product_attention.h>
 
 #include <cmath>
+#include <optional>
 
 namespace attend {
 namespace {
@@ -60,6 +63,37 @@ AttentionOutput attend_with_weights(const torch::Tensor& input_query,
   return {torch::matmul(dropped, value), weights};
 }
 
+/// Attention with the operators of LibTorch.
+torch::Tensor attend_with_libtorch(const torch::Tensor& query, const torch::Tensor& key,
+                                   const torch::Tensor& value, const PreparedMask& mask,
+                                   const ScoreOptions& options) {
+  // std::nullopt = no mask. LibTorch would treat an undefined tensor as a mask.
+  const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;
+  const bool gqa = is_grouped(query, key);
+  // The fused kernels have no forward-mode derivatives.
+  if (is_dual(query) || is_dual(key) || is_dual(value) || is_dual(mask.mask)) {
+    auto added = optional_mask;  // this operator adds a mask of bools as 0 and 1
+    if (added && added->scalar_type() == torch::kBool)
+      added =
+          torch::zeros_like(*added, query.options()).masked_fill(added->logical_not(), -INFINITY);
+    return std::get<0>(at::_scaled_dot_product_attention_math(
+        query, key, value, added, options.dropout, mask.is_causal, /*dropout_mask=*/{},
+        options.scale, gqa));
+  }
+  const auto output = at::scaled_dot_product_attention(
+      query, key, value, optional_mask, options.dropout, mask.is_causal, options.scale, gqa);
+  if (output.requires_grad()) support_double_backward(output);
+  return output;
+}
+
+/// Returns false if a value is NaN or infinite, given the output of causal attention: its last
+/// query attends to all values. Returns true if values are not read, as in a transform of
+/// functorch.
+bool has_finite_values(const torch::Tensor& output) {
+  if (!is_plain(output) || in_functorch_transform() || output.numel() == 0) return true;
+  return std::isfinite(output.detach().select(-2, -1).sum().item<double>());
+}
+
 AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor& key,
                                  const torch::Tensor& value, const PreparedMask& mask,
                                  const ScoreOptions& options) {
@@ -70,17 +104,20 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
   const auto q = cast_for_kernel(query);
   const auto k = cast_for_kernel(key);
   const auto v = cast_for_kernel(value);
-  if (!mask.mask.defined()) {
-    const auto output = short_attention(q, k, v, mask.is_causal, options);
-    if (output) return {*output, {}};
-  }
-  // std::nullopt = no mask. LibTorch would treat an undefined tensor as a mask.
-  const auto optional_mask = mask.mask.defined() ? std::make_optional(mask.mask) : std::nullopt;
-  const auto output =
-      at::scaled_dot_product_attention(q, k, v, optional_mask, options.dropout, mask.is_causal,
-                                       options.scale, is_grouped(query, key));
-  if (output.requires_grad()) forbid_double_backward(output);
-  return {output, {}};
+  const auto attend_to = [&](const torch::Tensor& values) {
+    std::optional<torch::Tensor> output;
+    if (!mask.mask.defined()) output = short_attention(q, k, values, mask.is_causal, options);
+    return output ? *output : attend_with_libtorch(q, k, values, mask, options);
+  };
+  const auto output = attend_to(v);
+  if (!mask.is_causal || options.dropout > 0.0 || has_finite_values(output)) return {output, {}};
+  // The kernels multiply some masked values by weights of 0, which is NaN for a value that is not
+  // finite. Which ones depends on the kernel. Here, such a value reaches exactly the queries that
+  // attend to it, with all kernels.
+  const auto is_finite = v.isfinite();
+  const auto reached = v.masked_fill(is_finite, 0.0).cumsum(-2);  // (..., S, Dv)
+  const auto finite = v.masked_fill(is_finite.logical_not(), 0.0);
+  return {attend_to(finite) + repeat_heads(reached, q), {}};
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "ops/attention_call.h"
 #include "ops/attention_checks.h"
 #include "ops/double_backward.h"
+#include "ops/fast_kernels.h"
 #include "ops/prepared_mask.h"
 #include "ops/query_blocks.h"
 #include "ops/rng_state.h"
@@ -151,14 +152,22 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
-    TORCH_CHECK_NOT_IMPLEMENTED(
-        !torch::GradMode::is_enabled(),
-        "attention over long sequences is computed in blocks, which do not support double backward "
-        "(create_graph = true): ",
-        kUseRecorder);
     const auto saved = context->get_saved_variables();
     const auto attention = c10::static_intrusive_pointer_cast<BlockAttention>(
         context->saved_data["attention"].toCapsule());
+    const AttentionRecorderPause recorder_pause;
+    const RngGuard rng(attention->rng);
+    if (torch::GradMode::is_enabled()) {  // takes memory for the weights of all blocks
+      const auto forward = [&](const variable_list& tensors) {
+        BlockInputs inputs;
+        for (std::size_t i = 0; i < kBlockInputs.size(); ++i) inputs.*kBlockInputs[i] = tensors[i];
+        return forward_blocks(*attention, inputs);
+      };
+      auto gradients = differentiable_gradients(
+          {saved.begin(), saved.begin() + kBlockInputs.size()}, forward, output_gradients[0]);
+      gradients.emplace_back();  // the argument `attention` has no gradient
+      return gradients;
+    }
     BlockInputs inputs;
     BlockInputs sums;      // gradients; undefined = not required
     std::size_t edge = 0;  // index for needs_input_grad, which skips undefined inputs
@@ -170,8 +179,6 @@ struct BlockAttentionFunction : torch::autograd::Function<BlockAttentionFunction
       // Half types lack the precision for sums over blocks.
       sums.*kBlockInputs[i] = torch::zeros_like(input, at::toOpMathType(input.scalar_type()));
     }
-    const AttentionRecorderPause recorder_pause;
-    const RngGuard rng(attention->rng);
     const bool learned_bias = sums.offset_bias.defined();
     const auto by_offset = learned_bias ? torch::Tensor() : attention->mask_by_offset(inputs);
 
@@ -290,7 +297,11 @@ torch::Tensor attend_in_blocks(const torch::Tensor& query, const torch::Tensor& 
   attention->options.sinks.reset();
   attention->rows = choose_rows(args, options, offset_bias);
   attention->may_mask_rows = can_have_fully_masked_rows(query, key, args, self_attention);
-  if (!torch::GradMode::is_enabled()) return forward_blocks(*attention, inputs);
+  // Autograd functions in C++ have no forward-mode derivatives.
+  const bool has_dual =
+      is_dual(args.mask) || std::any_of(kBlockInputs.begin(), kBlockInputs.end(),
+                                        [&](auto member) { return is_dual(inputs.*member); });
+  if (!torch::GradMode::is_enabled() || has_dual) return forward_blocks(*attention, inputs);
   if (options.dropout > 0.0) attention->rng = rng_state({query.device()});
   const auto optional = [](const torch::Tensor& x) {
     return x.defined() ? std::make_optional(x) : std::nullopt;

@@ -196,7 +196,7 @@ bool is_half(const torch::Tensor& logits, const torch::Tensor& targets) {
          targets.scalar_type() == torch::kLong && targets.device() == logits.device() &&
          targets.dim() == 1 && targets.size(0) == logits.size(0) && logits.numel() > 0 &&
          !torch::jit::tracer::isTracing() && !in_functorch_transform() &&
-         !at::isTensorSubclassLike(logits) && !logits._fw_grad(/*level=*/0).defined();
+         !at::isTensorSubclassLike(logits) && !is_dual(logits);
 }
 
 }  // namespace

@@ -46,7 +46,11 @@ NoInferenceKernelsGuard::~NoInferenceKernelsGuard() {
 bool is_plain(const torch::Tensor& tensor) {
   return tensor.is_cpu() && tensor.layout() == torch::kStrided && !tensor.is_nested() &&
          !tensor.is_neg() && !tensor._is_zerotensor() && !at::isTensorSubclassLike(tensor) &&
-         !tensor._fw_grad(/*level=*/0).defined();
+         !is_dual(tensor);
+}
+
+bool is_dual(const torch::Tensor& tensor) {
+  return tensor.defined() && tensor._fw_grad(/*level=*/0).defined();
 }
 
 bool in_functorch_transform() {

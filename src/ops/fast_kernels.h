@@ -14,6 +14,9 @@ namespace attend {
 /// number.
 bool is_plain(const torch::Tensor& tensor);
 
+/// Returns true if `tensor` is defined and a dual number of forward-mode AD.
+bool is_dual(const torch::Tensor& tensor);
+
 /// Returns true inside a transform of functorch such as vmap, in which LibTorch refuses autograd
 /// functions in C++, also those of tensors that are not transformed.
 bool in_functorch_transform();

@@ -1,13 +1,11 @@
 #include "ops/short_attention.h"
 
+#include "ops/double_backward.h"
 #include "ops/fast_kernels.h"
 #include "ops/in_parallel.h"
 #include "ops/short_attention_kernels.h"
 
-#include <ATen/ops/_scaled_dot_product_attention_math.h>
 #include <ATen/record_function.h>
-#include <c10/core/impl/LocalDispatchKeySet.h>
-#include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <array>
@@ -162,32 +160,6 @@ Gradients run_backward_kernel(const Saved& saved, const torch::Tensor& output_gr
   return gradients;
 }
 
-/// Returns the gradients that are required, computed by operators that support double backward.
-Gradients differentiable_gradients(const Saved& saved, const torch::Tensor& output_gradient,
-                                   double scale, bool causal) {
-  const bool create_graph = torch::GradMode::is_enabled();
-  const torch::AutoGradMode with_gradients(true);
-  // Views, because the inputs may be the same tensor, depend on each other, or have hooks.
-  const std::array inputs{saved.query.view_as(saved.query), saved.key.view_as(saved.key),
-                          saved.value.view_as(saved.value)};
-  variable_list leaves;
-  for (const auto& input : inputs) {
-    if (input.requires_grad()) leaves.push_back(input);
-  }
-  const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-  const auto output = std::get<0>(at::_scaled_dot_product_attention_math(
-      inputs[0], inputs[1], inputs[2], /*attn_mask=*/{},
-      /*dropout_p=*/0.0, causal, /*dropout_mask=*/{}, scale));
-  const auto computed = torch::autograd::grad({output}, leaves, {output_gradient},
-                                              /*retain_graph=*/create_graph, create_graph);
-  Gradients gradients;
-  auto next = computed.begin();
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].requires_grad()) gradients[i] = *next++;
-  }
-  return gradients;
-}
-
 struct ShortAttentionFunction : torch::autograd::Function<ShortAttentionFunction> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& query,
                                const torch::Tensor& key, const torch::Tensor& value, double scale,
@@ -206,10 +178,17 @@ struct ShortAttentionFunction : torch::autograd::Function<ShortAttentionFunction
     const bool causal = context->saved_data["causal"].toBool();
     const auto& gradient = output_gradients[0];
     const bool is_fast = !torch::GradMode::is_enabled() && can_use_fast_kernels({&gradient});
-    const auto [of_query, of_key, of_value] =
-        is_fast ? run_backward_kernel(saved, gradient, scale, causal)
-                : differentiable_gradients(saved, gradient, scale, causal);
-    return {of_query, of_key, of_value, {}, {}};
+    if (is_fast) {
+      const auto [of_query, of_key, of_value] = run_backward_kernel(saved, gradient, scale, causal);
+      return {of_query, of_key, of_value, {}, {}};
+    }
+    const FusedInputs inputs{.query = saved.query,
+                             .key = saved.key,
+                             .value = saved.value,
+                             .causal = causal,
+                             .scale = scale};
+    const auto computed = differentiable_gradients(inputs, gradient);
+    return {computed[0], computed[1], computed[2], {}, {}};
   }
 };
 

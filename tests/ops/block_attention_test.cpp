@@ -14,7 +14,9 @@
 #include "attend/ops/masks.h"
 #include "support/block_limits.h"
 #include "support/close.h"
+#include "support/gradient.h"
 #include "support/live_bytes.h"
+#include "support/rounding.h"
 #include "support/seed.h"
 #include "support/throws.h"
 #include "support/trace.h"
@@ -117,26 +119,25 @@ TEST(BlockAttention, EqualsThePlainPathInRandomCases) {
     const auto rows = draw(1, 6);
     SCOPED_TRACE(testing::Message() << "case " << i << ": query " << call.query.sizes() << ", key "
                                     << call.key.sizes() << ", rows " << rows);
-    const auto expected = call.plainly();
+    auto leaves = call.leaves();
+    leaves.push_back(call.args.mask);
     {
       const torch::NoGradGuard no_grad;
-      ASSERT_TRUE(close(call.in_blocks(rows), expected, 1e-10));
+      ASSERT_TRUE(within_rounding(call.in_blocks(rows), leaves, [&] { return call.plainly(); }));
     }
-    const auto found = call.in_blocks(rows);
-    ASSERT_TRUE(close(found, expected, 1e-10));
-    const auto weight = torch::randn_like(expected);
-    const auto gradients = [&](const torch::Tensor& y) {
-      return torch::autograd::grad({(y * weight).sum()}, call.leaves(), {}, {}, false, true);
+    const auto weight = torch::randn_like(call.plainly()).detach();
+    leaves.push_back(weight);
+    const auto with_gradients = [&](const torch::Tensor& y) {
+      Tensors results{y};
+      const auto computed =
+          torch::autograd::grad({(y * weight).sum()}, call.leaves(), {}, {}, false, true);
+      for (std::size_t j = 0; j < computed.size(); ++j)
+        results.push_back(computed[j].defined() ? computed[j]
+                                                : torch::zeros_like(call.leaves()[j]));
+      return results;
     };
-    const auto expected_gradients = gradients(expected);
-    const auto found_gradients = gradients(found);
-    for (std::size_t j = 0; j < found_gradients.size(); ++j) {
-      const auto& gradient = expected_gradients[j];
-      const auto zeros = torch::zeros_like(call.leaves()[j]);
-      ASSERT_TRUE(close(found_gradients[j].defined() ? found_gradients[j] : zeros,
-                        gradient.defined() ? gradient : zeros, 1e-9))
-          << "gradient " << j;
-    }
+    ASSERT_TRUE(within_rounding(with_gradients(call.in_blocks(rows)), leaves,
+                                [&] { return with_gradients(call.plainly()); }));
   }
 }
 
@@ -194,12 +195,65 @@ TEST(BlockAttention, MasksChangedInPlaceBeforeBackwardThrow) {
   EXPECT_THAT([&] { y.sum().backward(); }, throws<c10::Error>("modified by an inplace operation"));
 }
 
-TEST(BlockAttention, DoubleBackwardThrows) {
-  const auto x = torch::randn({1, 2, 9, 4}).requires_grad_();
+TEST(BlockAttention, DoubleBackwardEqualsThePlainPathInRandomCases) {
+  seed_afresh();
+  for (int i = 0; i < 30; ++i) {
+    const auto call = draw_call_for_blocks();
+    const auto rows = draw(1, 6);
+    SCOPED_TRACE(testing::Message() << "case " << i << ": query " << call.query.sizes() << ", key "
+                                    << call.key.sizes() << ", rows " << rows);
+    const auto leaves = call.leaves();
+    const auto sum_of = [](const std::vector<torch::Tensor>& tensors) {
+      auto sum = torch::zeros({}, torch::kDouble);
+      for (const auto& x : tensors)
+        if (x.defined()) sum = sum + x.sin().sum();
+      return sum;
+    };
+    const auto second_gradients = [&](const torch::Tensor& y) {
+      const auto first = torch::autograd::grad({y.square().sum()}, leaves, {}, {}, true, true);
+      auto second =
+          torch::autograd::grad({sum_of(first) + sum_of(leaves)}, leaves, {}, {}, false, true);
+      for (std::size_t j = 0; j < second.size(); ++j)
+        if (!second[j].defined()) second[j] = torch::zeros_like(leaves[j]);
+      return second;
+    };
+    const auto plainly = [&] {
+      const AttentionRecorder recorder;
+      return second_gradients(call.plainly());
+    };
+    EXPECT_TRUE(within_rounding(second_gradients(call.in_blocks(rows)), leaves, plainly));
+  }
+}
+
+TEST(BlockAttention, DoubleBackwardDropsTheSameWeights) {
+  const FixedSeed seed;
+  const auto x = torch::randn({1, 2, 9, 4}, torch::kDouble).requires_grad_();
   const BlockLimitsGuard limits({.rows = 4});
-  const auto y = attend_in_blocks(x, x, x, {.causal = true}, {}, {}, true).sum();
-  EXPECT_THAT([&] { torch::autograd::grad({y}, {x}, {}, {}, /*create_graph=*/true); },
-              throws<c10::NotImplementedError>("do not support double backward"));
+  const auto y = attend_in_blocks(x, x, x, {.causal = true}, {.dropout = 0.5}, {}, true);
+  const auto gradient = [&](bool create_graph) {
+    return torch::autograd::grad({y.square().sum()}, {x}, {}, true, create_graph)[0];
+  };
+  EXPECT_TRUE(close(gradient(true), gradient(false), 1e-12));
+  torch::manual_seed(2);
+  EXPECT_TRUE(close(gradient(true), gradient(false), 1e-12));
+}
+
+TEST(BlockAttention, ComputesForwardDerivatives) {
+  const FixedSeed seed;
+  const auto x = torch::randn({1, 2, 9, 4}, torch::kDouble).requires_grad_();
+  const auto tangent = torch::randn_like(x);
+  const AttentionArgs args{.causal = true, .sliding_window = 3};
+  const BlockLimitsGuard limits({.rows = 4});
+  const auto in_blocks = [&](const torch::Tensor& in) {
+    return attend_in_blocks(in, in, in, args, {}, {}, true);
+  };
+  const auto plainly = [&] {
+    const AttentionRecorder recorder;
+    return forward_derivative(
+        [&](const torch::Tensor& in) { return dot_product_attention(in, in, in, args).output; }, x,
+        tangent);
+  };
+  EXPECT_TRUE(within_rounding(forward_derivative(in_blocks, x, tangent), {x, tangent}, plainly));
 }
 
 // Tests of attention modules on long sequences. The modules compute attention in blocks, or with
