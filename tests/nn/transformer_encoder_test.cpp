@@ -72,6 +72,24 @@ TEST_F(TransformerEncoderTest, MaskAppliesToEachLayer) {
   }
 }
 
+// The rule in docs/modules.md.
+TEST_F(TransformerEncoderTest, HugePaddingHasNoEffectIfItIsFilledWithZeros) {
+  const auto is_token =
+      torch::tensor({{true, true, true, false, false}, {true, true, true, true, true}});
+  const auto is_padding = is_token.logical_not().unsqueeze(-1);
+  const auto padded = x.masked_fill(is_padding, 1e20);
+  for (const auto order : {NormOrder::pre, NormOrder::post, NormOrder::sandwich}) {
+    block.residual().norm_order(order);
+    TransformerEncoder encoder(TransformerEncoderOptions(block, 3));
+    const auto real = [&](const torch::Tensor& in) {
+      return encoder->forward(in, {.key_mask = is_token})[0].narrow(0, 0, 3);
+    };
+    const auto expected = encoder->forward(x[0].narrow(0, 0, 3));
+    EXPECT_TRUE(close(real(padded.masked_fill(is_padding, 0.0)), expected, 1e-5));
+    EXPECT_TRUE(real(padded).isnan().all().item<bool>());
+  }
+}
+
 TEST_F(TransformerEncoderTest, StochasticDepthIncreasesLinearlyToTheLastLayer) {
   block.residual().stochastic_depth(0.6);
   TransformerEncoder encoder(TransformerEncoderOptions(block, 3));
