@@ -69,7 +69,7 @@ class Checkpoints(RunsTest):
             self.assertFalse(result_of(run) == result_of(self.whole), part)
 
     def test_a_damaged_checkpoint_falls_back_to_the_previous_one(self):
-        print("seed", SEED)
+        print(f"repeat with RANDOM_SEED={SEED}")
         chance = random.Random(SEED)
         for name in ("model.safetensors", "state.safetensors", "best.safetensors", "trainer_state.json",
                      "manifest.json"):

@@ -27,6 +27,7 @@ from small_runs import (DEMANDING, RunsTest, checkpoints, kill, last_step, read_
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = ROOT / "README.md"
 PAGE = ROOT / "docs/distributed.md"
+SEED = int(os.environ.get("RANDOM_SEED", random.randrange(1 << 30)))
 
 # Training in float32 amplifies rounding errors, most of all that of a classifier. tests/distributed compares
 # training in float64 to 1e-12.
@@ -138,8 +139,7 @@ class Distributed(ProcessesTest):
         self.assertLess(distance(run, reference), 1e-3)
 
     def test_processes_follow_a_single_one(self):
-        seed = random.randrange(1 << 30)
-        print("seed", seed)
+        print(f"repeat with RANDOM_SEED={SEED}")
         for name, options in {
             "copy": tiny(),
             "senses": tiny(gradient_accumulation_steps=3, label_smoothing=0.1),
@@ -147,7 +147,7 @@ class Distributed(ProcessesTest):
             "sort": [*tiny(optimizer="muon"), "--tie-embeddings"],
         }.items():
             with self.subTest(name):
-                arguments = ["--task", name, *options, "--dropout", 0, "--seed", seed]
+                arguments = ["--task", name, *options, "--dropout", 0, "--seed", SEED]
                 one, two = self.folder / f"{name}1", self.folder / f"{name}2"
                 self.train(*arguments, "--out", one)
                 self.train_ranks(2, *arguments, "--out", two)
@@ -515,8 +515,8 @@ class Distributed(ProcessesTest):
         False if the training had ended before. `moments`: random numbers."""
         arguments = ["--task", "copy", "--num-layers", 1, "--threads", 1, *DEMANDING, "--max-steps", 150, "--eval-every",
                      50, "--checkpoint-every", 5]
-        seed = random.randrange(1 << 30)
-        moments = random.Random(seed)
+        print(f"repeat with RANDOM_SEED={SEED}")
+        moments = random.Random(SEED)
         whole = self.folder / "whole"
         start = time.monotonic()
         self.train_ranks(2, *arguments, "--out", whole)
@@ -528,7 +528,7 @@ class Distributed(ProcessesTest):
             tries += 1
             self.assertLess(tries, 3 * kills + 5, "most trainings have ended before the kill")
             moment = moments.uniform(0, seconds)
-            with self.subTest(seed=seed, kill=hits, moment=moment):
+            with self.subTest(kill=hits, moment=moment):
                 hits += kill_in_run(arguments, run, moment, moments)
                 self.assertTrue(result_of(whole) == result_of(run))
             shutil.rmtree(run, ignore_errors=True)

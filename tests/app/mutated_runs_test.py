@@ -149,7 +149,7 @@ class MutatedRuns(CommandTest):
         return command, name, result.returncode
 
     def test_refused_by_name_or_without_effect(self):
-        print("seed", SEED)
+        print(f"repeat with RANDOM_SEED={SEED}")
         with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
             outcomes = list(pool.map(self.check, range(COUNT)))
         statuses = collections.Counter(status for _, _, status in outcomes)

@@ -109,7 +109,7 @@ class KilledAtAnyMoment(RunsTest):
         started = time.monotonic()
         self.train("--out", whole, *self.SETTING)
         duration = time.monotonic() - started
-        print("seed", SEED)
+        print(f"repeat with RANDOM_SEED={SEED}")
         chance = random.Random(SEED)
         # 15 runs are killed at random times, spread evenly from before the run directory exists
         # until after the end of the run.

@@ -243,7 +243,7 @@ Json types_of_onnx_nodes() {
 int run(const std::filesystem::path& folder, const std::vector<std::string>& wanted) {
   const char* seed_text = std::getenv("ATTEND_TEST_SEED");
   const uint64_t seed = seed_text != nullptr ? std::stoull(seed_text) : std::random_device{}();
-  fmt::print("reproduce with ATTEND_TEST_SEED={}\n", seed);
+  fmt::print("repeat with ATTEND_TEST_SEED={}\n", seed);
   torch::manual_seed(seed);
   std::filesystem::create_directories(folder);
   auto cases = Json::array();

@@ -28,7 +28,7 @@ FEW = ("LanguageModel.plain", "SequenceClassifier.mean_padded", "UserForward.cla
 class Slow(unittest.TestCase):
     def test_run_decompositions(self):
         seed = int(os.environ.get("ATTEND_TEST_SEED", random.randrange(10**6)))
-        print("cases are chosen at random: reproduce with ATTEND_TEST_SEED =", seed)
+        print(f"cases are chosen at random: repeat with ATTEND_TEST_SEED={seed}")
         dynamic = [case for case in cases("pt2") if case.name not in SPECIALIZED]
         for case in random.Random(seed).sample(dynamic, 12):  # all cases would take 10 minutes
             with self.subTest(case.name):
