@@ -126,7 +126,7 @@ void run_explain(const ExplainArguments& arguments, const CLI::App& command) {
     for (const auto* option : command.get_options()) {
       const auto name = option->get_name();
       if (option->count() > 0 && name != "--list")
-        refuse_without_effect(name.c_str(), "beside --list", "remove --list");
+        refuse_without_effect(name, "beside --list", "remove --list");
     }
     return list_examples();
   }

@@ -12,6 +12,7 @@
 #include <torch/nn/functional/normalization.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace attend::app {
 namespace {
@@ -55,7 +56,8 @@ std::string attention_text(const std::vector<LastTokenAttention>& attention, boo
     const auto largest = *std::ranges::max_element(weights);
     for (std::size_t i = 0; i < tokens.size(); ++i) {
       const auto number = fmt::format(" {:.2f} ", weights[i]);
-      const auto bar = std::string(static_cast<std::size_t>(weights[i] * kBarWidth + 0.5), '#');
+      const auto bar =
+          std::string(static_cast<std::size_t>(std::lround(weights[i] * kBarWidth)), '#');
       text += fmt::format(
           "    {:<10}{}{}\n", tokens[i],
           colors ? on_heat_color(number, weights[i] / std::max(largest, 1e-9)) : number, bar);

@@ -95,12 +95,13 @@ c10::intrusive_ptr<c10d::Store> make_session(const Launch& launch, const Options
                                 : fmt::format("no network in rank {} through {}: {}", launch.rank,
                                               network.path, network.error);
   try {
-    return rendezvous(store, launch,
-                      {network_text, fmt::format("WORLD_SIZE {}", launch.world_size),
-                       "attend " ATTEND_VERSION, "LibTorch " TORCH_VERSION,
-                       fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
-                       fmt::format("backend {}", to_string(options.backend)),
-                       fmt::format("compression {}", to_string(options.compression))});
+    return rendezvous(
+        store, launch,
+        {network_text, fmt::format("WORLD_SIZE {}", launch.world_size),
+         fmt::format("attend {}", ATTEND_VERSION), fmt::format("LibTorch {}", TORCH_VERSION),
+         fmt::format("gradients in buckets of {} bytes", options.bucket_bytes),
+         fmt::format("backend {}", to_string(options.backend)),
+         fmt::format("compression {}", to_string(options.compression))});
   } catch (const c10::Error& error) {
     throw not_connected(launch, path_of_store(launch),
                         std::runtime_error("rank 0 has ended with its store, perhaps without this "

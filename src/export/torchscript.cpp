@@ -38,8 +38,7 @@ Outputs outputs_of(const c10::IValue& result) {
 /// Returns a method of a ScriptModule as a function.
 Forward function_of(const jit::Method& method) {
   return [method](const std::vector<torch::Tensor>& inputs) -> Outputs {
-    auto call = method;
-    return outputs_of(call(jit::Stack(inputs.begin(), inputs.end())));
+    return outputs_of(method(jit::Stack(inputs.begin(), inputs.end())));
   };
 }
 

@@ -108,13 +108,14 @@ bool can_step(const torch::Tensor& x, const StepNorm* norm, const StepLinear& fi
 }
 
 torch::Tensor attention_step(const AttentionStep& step) {
-  const auto& [x, norm, qkv, out, num_heads, num_kv_heads, head_dim, scale, keys, values, used] =
-      step;
+  const auto &x = step.x, &keys = step.keys, &values = step.values;
+  const auto num_heads = step.num_heads, num_kv_heads = step.num_kv_heads;
+  const auto head_dim = step.head_dim, used = step.used;
   RECORD_FUNCTION("attend::attention_step",
-                  c10::ArrayRef<const c10::IValue>({x, qkv.weight, out.weight, used}));
+                  c10::ArrayRef<const c10::IValue>({x, step.qkv.weight, step.out.weight, used}));
   const auto batch = x.size(0);
   const auto inner = num_heads * head_dim;
-  const auto outputs = qkv.weight.size(0);
+  const auto outputs = step.qkv.weight.size(0);
   const auto buffer =
       std::make_unique_for_overwrite<float[]>(batch * (outputs + inner) + x.numel());
   auto* const projected = buffer.get();                // (B, H + 2 G, D)
@@ -125,9 +126,9 @@ torch::Tensor attention_step(const AttentionStep& step) {
            group * cached.stride(1);
   };
 
-  const auto* input = normalized(x, norm, attended + batch * inner);
-  const auto* added = norm == nullptr ? nullptr : x.const_data_ptr<float>();
-  const Product project(qkv, batch, input, projected);
+  const auto* input = normalized(x, step.norm, attended + batch * inner);
+  const auto* added = step.norm == nullptr ? nullptr : x.const_data_ptr<float>();
+  const Product project(step.qkv, batch, input, projected);
   // A thread computes whole heads.
   const auto num_vectors = num_heads + 2 * num_kv_heads;
   const auto project_and_append = [&](int64_t begin, int64_t end) {
@@ -143,7 +144,7 @@ torch::Tensor attention_step(const AttentionStep& step) {
     }
   };
 
-  const auto factor = scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim)));
+  const auto factor = step.scale.value_or(1.0 / std::sqrt(static_cast<double>(head_dim)));
   const auto attend_to_all = [&](int64_t begin, int64_t end) {
     for (auto i = begin; i < end; ++i) {
       const auto sequence = i / num_heads;
@@ -161,8 +162,8 @@ torch::Tensor attention_step(const AttentionStep& step) {
     }
   };
 
-  auto y = torch::empty({batch, 1, out.weight.size(0)}, x.options());
-  const Product out_product(out, batch, attended, y.mutable_data_ptr<float>(), added);
+  auto y = torch::empty({batch, 1, step.out.weight.size(0)}, x.options());
+  const Product out_product(step.out, batch, attended, y.mutable_data_ptr<float>(), added);
   in_phases({{num_vectors, grain(head_dim * x.size(-1)), project_and_append},
              {batch * num_heads, grain(2 * used * head_dim), attend_to_all},
              out_product.phase()});

@@ -26,13 +26,13 @@ std::optional<torch::Device> parse_device(const std::string& name) {
 }  // namespace
 
 torch::Device resolve_device(const std::string& name) {
-  const int64_t gpus = static_cast<int64_t>(torch::cuda::device_count());
+  const c10::DeviceIndex gpus = torch::cuda::device_count();
   if (name == "auto") return gpus > 0 ? torch::kCUDA : torch::kCPU;
   const auto device = parse_device(name);
   if (!device) {
     throw InputError(fmt::format("device: expected auto, cpu, cuda or cuda:N, found '{}'", name));
   }
-  if (device->is_cpu() || std::max<int64_t>(device->index(), 0) < gpus) return *device;
+  if (device->is_cpu() || std::max<c10::DeviceIndex>(device->index(), 0) < gpus) return *device;
   throw InputError(fmt::format(
       "device: {} is not available; number of GPUs that LibTorch finds: {}", name, gpus));
 }

@@ -238,8 +238,9 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
   if (!node) return;
   const auto name = node.value_exact<std::string>().value_or("");
   if (name == model_kind(recipe.model)) return;
-  for (auto config : {ModelConfig(LanguageModelConfig()), ModelConfig(SequenceClassifierConfig()),
-                      ModelConfig(Seq2SeqConfig())}) {
+  for (const auto& config :
+       {ModelConfig(LanguageModelConfig()), ModelConfig(SequenceClassifierConfig()),
+        ModelConfig(Seq2SeqConfig())}) {
     if (name != model_kind(config)) continue;
     const auto previous = recipe;
     recipe.model = config;

@@ -102,8 +102,8 @@ std::string run_content_of(const ordered_json& json) {
   const auto& run = json.at("run");
   std::vector<Cells> rows;
   for (const auto& [key, value] : run.items()) {
-    if (key == "recipe_toml" || value == "") continue;
-    rows.push_back({key, value_text_of(value)});
+    const auto text = value_text_of(value);
+    if (key != "recipe_toml" && !text.empty()) rows.push_back({key, text});
   }
   std::string html = html_table("Run", {}, rows);
   html += fmt::format("<h3>recipe.toml</h3>\n<pre>{}</pre>\n",

@@ -43,7 +43,7 @@ struct ExpertsOptions {
 struct MixtureOfExpertsOptions {
   /// Options of each expert and of the routing.
   MixtureOfExpertsOptions(FeedForwardOptions expert, ExpertsOptions experts)
-      : expert_(std::move(expert)), experts_(std::move(experts)) {}
+      : expert_(std::move(expert)), experts_(experts) {}
 
   /// Options of each expert.
   ATTEND_NESTED_ARG(FeedForwardOptions, expert);

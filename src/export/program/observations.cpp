@@ -125,8 +125,8 @@ void Observations::record_other_values() {
 /// maximum.
 void Observations::record_smaller_sizes() {
   if (data_dependent_.empty()) return;
-  for (const auto& [least, step] :
-       {std::pair{0, 0}, {1, 0}, {2, 0}, {3, 0}, {5, 0}, {0, 1}, {2, 1}}) {
+  for (const auto& sizes : {std::pair{0, 0}, {1, 0}, {2, 0}, {3, 0}, {5, 0}, {0, 1}, {2, 1}}) {
+    const auto least = sizes.first, step = sizes.second;
     std::map<std::string, int64_t> limits;  // by origin
     const auto shorten = [&](const std::string& name, const torch::Tensor& tensor) {
       for (int64_t dimension = 0; dimension < tensor.dim(); ++dimension) {

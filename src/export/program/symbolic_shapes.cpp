@@ -239,8 +239,8 @@ Polynomial line_of(int64_t added, int64_t factor, const Variable& variable) {
 
 /// Returns a line, added + factor * variable, that equals the target, or nullopt if there is none.
 std::optional<Polynomial> find_line(const Variable& variable, const WantedSize& target) {
-  const auto& [x, y] =
-      std::pair(select(variable.values, target.between), select(target.values, target.between));
+  const auto x = select(variable.values, target.between);
+  const auto y = select(target.values, target.between);
   const auto other = std::find_if(x.begin(), x.end(), [&](int64_t v) { return v != x.front(); });
   if (other == x.end()) return std::nullopt;
   const auto run = static_cast<std::size_t>(other - x.begin());
