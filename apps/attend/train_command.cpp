@@ -405,7 +405,8 @@ void add_train_command(CLI::App& app) {
   command
       ->add_option("recipe", arguments->recipe,
                    "recipe: TOML file, or a name from the output of `attend models`")
-      ->type_name(kRecipeType);
+      ->type_name(kRecipeType)
+      ->check(not_empty);
   const auto add_directory = [&](const char* flag, std::string& target, const char* help) {
     command->add_option(flag, target, help)->type_name("DIR")->group("Output")->check(not_empty);
   };
