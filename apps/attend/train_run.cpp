@@ -61,7 +61,7 @@ bool is_intact(const train::RunDirectory& run, const train::RunSummary& summary,
   const auto expected = summary.files.find(name);
   const auto path = run.path() / name;
   return expected != summary.files.end() && fs::exists(path) &&
-         train::checksum_text(train::crc32c_of_file(path)) == expected->second;
+         train::checksum_of_file(path) == expected->second;
 }
 
 /// Trains a run and prints its progress and results.

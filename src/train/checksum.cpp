@@ -50,6 +50,10 @@ std::string checksum_text(uint32_t checksum) {
   return fmt::format("{:08x}", checksum);
 }
 
+std::string checksum_of_file(const std::filesystem::path& path) {
+  return checksum_text(crc32c_of_file(path));
+}
+
 std::string checksum_of(const std::map<std::string, torch::Tensor>& tensors) {
   uint32_t sum = 0;
   for (const auto& [name, tensor] : tensors) {

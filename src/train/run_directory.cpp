@@ -89,10 +89,6 @@ void check_is_run(const fs::path& path) {
                                RunFiles::recipe, replaced_clause(path)));
 }
 
-std::string checksum_of_file(const fs::path& path) {
-  return checksum_text(crc32c_of_file(path));
-}
-
 /// Throws InputError if a file has another checksum. `advice`: what to do then.
 void check_checksum(const fs::path& path, const std::string& expected, const std::string& advice) {
   const auto found = checksum_of_file(path);
