@@ -1,6 +1,6 @@
 #include "activity.h"
 #include "attend/input_error.h"
-#include "attend/io/vocabulary.h"
+#include "attend/io/tokenizer.h"
 #include "attend/train/confusion_matrix.h"
 #include "attend/train/task_objective.h"
 #include "commands.h"

@@ -28,7 +28,6 @@ constexpr std::size_t kBarFrame = 3;  // a space and two brackets
 constexpr std::size_t kMinBar = 10;
 constexpr std::size_t kMaxBar = 30;
 constexpr const char* kSeparator = " | ";
-constexpr const char* kBestText = "best";
 
 // Fields in order of importance, the most important first. If the terminal is too narrow, the
 // least important fields are dropped.
@@ -133,7 +132,7 @@ std::string step_line(const train::Progress& progress, int64_t max_steps) {
 ///     best
 std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
                             const train::Progress& progress, int64_t max_steps, bool is_best,
-                            std::size_t columns) {
+                            std::size_t columns, bool colors) {
   // There is no progress before an evaluation that is repeated when a run resumes.
   const bool has_progress = progress.step > 0;
   std::vector<Field> fields{{kSteps, fmt::format("{}/{}", step, max_steps)}};
@@ -148,10 +147,13 @@ std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
   }
   if (progress.skipped_steps > 0)
     fields.push_back({kSkipped, fmt::format("skipped {}", progress.skipped_steps)});
-  if (is_best) fields.push_back({kBest, kBestText});
+  if (is_best) fields.push_back({kBest, "best"});
   const std::string start = "step";
-  return start + joined(fitting(std::move(fields), columns - std::min(start.size(), columns),
-                                /*min_bar=*/0));
+  fields = fitting(std::move(fields), columns - std::min(start.size(), columns), /*min_bar=*/0);
+  for (auto& field : fields) {  // after fitting, since codes of colors take no columns
+    if (field.rank == kBest) field.text = colored(field.text, kGreen, colors);
+  }
+  return start + joined(fields);
 }
 
 }  // namespace
@@ -181,13 +183,7 @@ void ProgressLine::on_evaluation(int64_t step, const train::Evaluation& evaluati
   // -1, as for the bar. A log has lines of any length.
   const auto columns = terminal_ ? static_cast<std::size_t>(terminal_width(STDERR_FILENO) - 1)
                                  : std::numeric_limits<std::size_t>::max();
-  auto text = evaluation_line(step, evaluation, last_, max_steps_, is_best, columns);
-  const std::string_view best(kBestText);
-  if (text.ends_with(best)) {
-    text.erase(text.size() - best.size());
-    text += colored(kBestText, kGreen, colors_);
-  }
-  print_line(text);
+  print_line(evaluation_line(step, evaluation, last_, max_steps_, is_best, columns, colors_));
   if (terminal_) draw();
 }
 
