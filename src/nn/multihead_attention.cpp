@@ -3,6 +3,7 @@
 #include "attend/nn/kv_cache.h"
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
+#include "nn/head_sizes.h"
 #include "nn/submodules.h"
 #include "ops/attention_call.h"
 #include "ops/attention_checks.h"
@@ -149,11 +150,11 @@ MultiheadAttentionImpl::MultiheadAttentionImpl(const MultiheadAttentionOptions& 
 void MultiheadAttentionImpl::reset() {
   const int64_t embed_dim = options.embed_dim();
   const int64_t num_heads = options.num_heads();
-  const int64_t num_kv_heads = options.num_kv_heads().value_or(num_heads);
+  const int64_t num_kv_heads = num_kv_heads_of(options);
   check_heads(embed_dim, num_heads, num_kv_heads, options.head_dim().has_value());
   check_probability("dropout", options.dropout());
   if (options.scale()) check_finite("scale", *options.scale());
-  const int64_t head_dim = options.head_dim().value_or(embed_dim / num_heads);
+  const int64_t head_dim = head_dim_of(options);
   const int64_t kdim = options.kdim().value_or(embed_dim);
   const int64_t vdim = options.vdim().value_or(embed_dim);
   check_positive("head_dim", head_dim);

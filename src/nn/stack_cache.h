@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/nn/kv_cache.h"
-#include "attend/nn/multihead_attention.h"
+#include "nn/head_sizes.h"
 #include "ops/autocast.h"
 
 namespace attend {
@@ -20,13 +20,12 @@ inline KvCacheOptions with_weight_type(KvCacheOptions options, const torch::Tens
 inline KvCache stack_cache(const torch::nn::Module& stack,
                            const MultiheadAttentionOptions& attention, int64_t num_layers,
                            int64_t batch_size, int64_t max_seq_len) {
-  const auto options =
-      KvCacheOptions()
-          .num_layers(num_layers)
-          .batch_size(batch_size)
-          .num_kv_heads(attention.num_kv_heads().value_or(attention.num_heads()))
-          .head_dim(attention.head_dim().value_or(attention.embed_dim() / attention.num_heads()))
-          .max_seq_len(max_seq_len);
+  const auto options = KvCacheOptions()
+                           .num_layers(num_layers)
+                           .batch_size(batch_size)
+                           .num_kv_heads(num_kv_heads_of(attention))
+                           .head_dim(head_dim_of(attention))
+                           .max_seq_len(max_seq_len);
   const auto parameters = stack.parameters();
   return KvCache(parameters.empty() ? options : with_weight_type(options, parameters.front()));
 }

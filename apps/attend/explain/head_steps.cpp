@@ -4,6 +4,7 @@
 #include "attend/nn/rotary.h"
 #include "attend/nn/smeared_keys.h"
 #include "attend/nn/value_residual.h"
+#include "nn/head_sizes.h"
 
 #include <fmt/format.h>
 
@@ -154,8 +155,8 @@ class HookSteps {
 void set_projections(const MultiheadAttention& attention, int64_t head, AttentionInputs& example) {
   const auto& options = attention->options;
   const auto num_heads = options.num_heads();
-  const auto num_kv_heads = options.num_kv_heads().value_or(num_heads);
-  const auto width = options.head_dim().value_or(options.embed_dim() / num_heads);
+  const auto num_kv_heads = num_kv_heads_of(options);
+  const auto width = head_dim_of(options);
   const auto kv_head = head / (num_heads / num_kv_heads);
   const auto projection = [&](int64_t index) {
     const auto begin = index * width;
