@@ -12,7 +12,7 @@
 #include "export/verify.h"
 #include "io/files.h"
 #include "io/utf8.h"
-#include "pt2/program/runner.h"
+#include "program/runner.h"
 
 #include <fmt/format.h>
 

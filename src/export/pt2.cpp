@@ -11,7 +11,7 @@
 #include "io/files.h"
 #include "io/utf8.h"
 #include "io/zip_archive.h"
-#include "pt2/program/input_checks.h"
+#include "program/input_checks.h"
 #include "pt2/read_archive.h"
 
 namespace attend {

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "pt2/program/exported_program.h"
+#include "program/exported_program.h"
 
 #include <array>
 #include <cstdint>

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "program/exported_program.h"
 #include "pt2/json_value.h"
-#include "pt2/program/exported_program.h"
 
 #include <functional>
 #include <vector>

@@ -2,9 +2,9 @@
 
 #include "attend/input_error.h"
 #include "io/zip_archive.h"
+#include "program/input_checks.h"
+#include "program/target.h"
 #include "pt2/archive_layout.h"
-#include "pt2/program/input_checks.h"
-#include "pt2/program/target.h"
 #include "pt2/read_archive.h"
 
 namespace attend {

@@ -2,8 +2,8 @@
 
 #include "attend/input_error.h"
 #include "io/zip_archive.h"
-#include "pt2/program/input_checks.h"
-#include "pt2/program/runner.h"
+#include "program/input_checks.h"
+#include "program/runner.h"
 #include "pt2/read_archive.h"
 
 #include <utility>

@@ -2,7 +2,7 @@
 
 #include "attend/api.h"
 #include "io/zip_archive.h"
-#include "pt2/program/exported_program.h"
+#include "program/exported_program.h"
 
 #include <torch/types.h>
 

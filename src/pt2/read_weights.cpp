@@ -2,8 +2,8 @@
 
 #include "attend/input_error.h"
 #include "io/tensor_bounds.h"
+#include "program/schema_enums.h"
 #include "pt2/parse_program.h"
-#include "pt2/program/schema_enums.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>

@@ -1,7 +1,7 @@
 #include "pt2/subgraph.h"
 
 #include "attend/input_error.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "export/program/data_dependent_sizes.h"
 
 #include "export/program/traced_program.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <gmock/gmock.h>

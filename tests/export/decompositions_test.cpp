@@ -2,7 +2,7 @@
 
 #include "export/program/infer_tensor_meta.h"
 #include "export/program/traced_program.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/module.h>

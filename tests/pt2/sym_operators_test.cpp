@@ -1,4 +1,4 @@
-#include "pt2/program/sym_operators.h"
+#include "program/sym_operators.h"
 
 #include "attend/input_error.h"
 #include "support/throws.h"

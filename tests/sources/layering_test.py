@@ -26,9 +26,10 @@ ALLOWED = {
     "nn": ("ops",),
     "models": ("ops", "nn"),
     "io": (),
-    "pt2": ("ops", "io"),
-    "export": ("ops", "nn", "io", "pt2"),  # not models: any module can be exported
-    "model_export": ("ops", "nn", "models", "io", "pt2", "export"),
+    "program": ("ops", "io"),
+    "pt2": ("ops", "io", "program"),
+    "export": ("ops", "nn", "io", "program", "pt2"),  # not models: any module can be exported
+    "model_export": ("ops", "nn", "models", "io", "program", "pt2", "export"),
     "train": ("ops", "nn", "models", "io"),
     "distributed": ("ops", "nn", "models", "io", "train"),
     "apps": ("ops", "nn", "models", "io", "pt2", "export", "model_export", "train", "distributed"),
@@ -39,7 +40,7 @@ BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "pt2", "exp
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 # LibTorch's compiler and tracer, which the .pt2 reader must not include.
 JIT = "torch/csrc/jit/"
-PT2 = re.compile(r"(include/attend|src)/pt2[./]")
+PT2 = re.compile(r"(include/attend|src)/(program|pt2)[./]")
 PRINTS_OR_PARSES = re.compile(
     r"\bstd::(cout|cerr|clog)\b|\b(fmt|std)::print(ln)?\(|\bprintf\("
     r"|#\s*include\s*[<\"](iostream|CLI/)"
@@ -137,6 +138,8 @@ class SelfTest(unittest.TestCase):
                            ("src/export/onnx/a.h", '#include "models/b.h"'),
                            ("src/io/a.cpp", '#include "attend/export/b.h"'),
                            ("src/pt2/a.cpp", '#include "export/program/b.h"'),
+                           ("src/program/a.cpp", '#include "pt2/b.h"'),
+                           ("src/program/a.cpp", "#include <torch/csrc/jit/ir/ir.h>"),
                            ("src/pt2/a.cpp", '#include "attend/nn/b.h"'),
                            ("src/pt2/a.cpp", "#include <torch/csrc/jit/ir/ir.h>"),
                            ("src/io/a.cpp", '#include "attend/nn/b.h"'),

@@ -2,7 +2,7 @@
 
 #include "export/onnx/unsupported_operator_error.h"
 #include "export/program/node_arguments.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <c10/core/WrapDimMinimal.h>
 #include <c10/util/BFloat16.h>

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/translation.h"
-#include "pt2/program/exported_program.h"
+#include "program/exported_program.h"
 
 #include <optional>
 #include <string>

@@ -3,7 +3,7 @@
 #include "export/onnx/rules.h"
 #include "export/onnx/unsupported_operator_error.h"
 #include "export/program/node_arguments.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>

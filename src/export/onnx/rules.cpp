@@ -1,6 +1,6 @@
 #include "export/onnx/rules.h"
 
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 namespace attend::onnx {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "export/onnx/call.h"
-#include "pt2/program/exported_program.h"
+#include "program/exported_program.h"
 
 #include <stdexcept>
 #include <string>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
-#include "pt2/program/exported_program.h"
-#include "pt2/program/runner.h"
+#include "program/exported_program.h"
+#include "program/runner.h"
 
 #include <torch/types.h>
 

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
-#include "pt2/program/exported_program.h"
+#include "program/exported_program.h"
 
 namespace attend::program {
 

@@ -1,8 +1,8 @@
 #include "export/program/data_dependent_sizes.h"
 
 #include "export/program/node_arguments.h"
-#include "pt2/program/schema_enums.h"
-#include "pt2/program/target.h"
+#include "program/schema_enums.h"
+#include "program/target.h"
 
 #include <c10/core/WrapDimMinimal.h>
 

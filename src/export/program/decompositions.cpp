@@ -3,8 +3,8 @@
 #include "export/program/node_arguments.h"
 #include "export/program/size_expression.h"
 #include "export/program/sym_int_nodes.h"
-#include "pt2/program/schema_enums.h"
-#include "pt2/program/target.h"
+#include "program/schema_enums.h"
+#include "program/target.h"
 
 #include <c10/core/ScalarType.h>
 #include <c10/core/WrapDimMinimal.h>

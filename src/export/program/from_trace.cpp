@@ -2,8 +2,8 @@
 
 #include "export/program/node_arguments.h"
 #include "export/trace.h"
-#include "pt2/program/schema_enums.h"
-#include "pt2/program/target.h"
+#include "program/schema_enums.h"
+#include "program/target.h"
 #include "resolved.h"
 
 #include <ATen/TensorIndexing.h>

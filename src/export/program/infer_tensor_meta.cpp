@@ -5,7 +5,7 @@
 #include "export/program/shape_functions.h"
 #include "export/program/size_expression.h"
 #include "export/program/symbolic_shapes.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <c10/core/WrapDimMinimal.h>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
 #include "export/trial_values.h"
-#include "pt2/program/schema_enums.h"
+#include "program/schema_enums.h"
 
 #include <fmt/format.h>
 

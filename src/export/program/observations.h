@@ -5,7 +5,7 @@
 #include "export/program/sampled_sizes.h"
 #include "export/program/traced_program.h"
 #include "export/resize.h"
-#include "pt2/program/runner.h"
+#include "program/runner.h"
 
 #include <torch/types.h>
 

@@ -3,7 +3,7 @@
 #include "export/program/node_arguments.h"
 #include "export/program/size_expression.h"
 #include "export/program/unknown_dimensions.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <c10/core/WrapDimMinimal.h>
 

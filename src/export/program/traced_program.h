@@ -3,7 +3,7 @@
 #include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "export/program/unknown_dimensions.h"
-#include "pt2/program/exported_program.h"
+#include "program/exported_program.h"
 
 #include <torch/nn/module.h>
 

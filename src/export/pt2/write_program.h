@@ -1,7 +1,7 @@
 #pragma once
 
+#include "program/exported_program.h"
 #include "pt2/archive_layout.h"
-#include "pt2/program/exported_program.h"
 
 #include <map>
 #include <string>

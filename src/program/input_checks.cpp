@@ -1,7 +1,7 @@
-#include "pt2/program/input_checks.h"
+#include "program/input_checks.h"
 
 #include "attend/input_error.h"
-#include "pt2/program/schema_enums.h"
+#include "program/schema_enums.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

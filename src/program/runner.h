@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
-#include "pt2/program/allowed_operators.h"
-#include "pt2/program/exported_program.h"
+#include "program/allowed_operators.h"
+#include "program/exported_program.h"
 
 #include <ATen/core/ivalue.h>
 #include <torch/types.h>

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "pt2/program/exported_program.h"
-#include "pt2/program/value_table.h"
+#include "program/exported_program.h"
+#include "program/value_table.h"
 
 #include <ATen/core/ivalue.h>
 #include <ATen/core/jit_type.h>

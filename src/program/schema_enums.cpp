@@ -1,4 +1,4 @@
-#include "pt2/program/schema_enums.h"
+#include "program/schema_enums.h"
 
 #include "attend/input_error.h"
 #include "io/dtypes.h"

@@ -1,10 +1,10 @@
 #pragma once
 
-#include "pt2/program/allowed_operators.h"
-#include "pt2/program/argument_source.h"
-#include "pt2/program/exported_program.h"
-#include "pt2/program/sym_operators.h"
-#include "pt2/program/value_table.h"
+#include "program/allowed_operators.h"
+#include "program/argument_source.h"
+#include "program/exported_program.h"
+#include "program/sym_operators.h"
+#include "program/value_table.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 

@@ -1,7 +1,7 @@
-#include "pt2/program/argument_source.h"
+#include "program/argument_source.h"
 
 #include "attend/input_error.h"
-#include "pt2/program/schema_enums.h"
+#include "program/schema_enums.h"
 
 #include <ATen/ScalarOps.h>
 

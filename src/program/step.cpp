@@ -1,8 +1,8 @@
-#include "pt2/program/step.h"
+#include "program/step.h"
 
 #include "attend/input_error.h"
 #include "ops/fast_linear.h"
-#include "pt2/program/target.h"
+#include "program/target.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "pt2/program/allowed_operators.h"
+#include "program/allowed_operators.h"
 
 #include "attend/input_error.h"
 

@@ -1,7 +1,7 @@
-#include "pt2/program/runner.h"
+#include "program/runner.h"
 
 #include "attend/input_error.h"
-#include "pt2/program/step.h"
+#include "program/step.h"
 
 #include <ATen/ops/scalar_tensor.h>
 #include <fmt/format.h>
