@@ -88,6 +88,16 @@ class TorchScript(unittest.TestCase):
             return [value * (1 + epsilon * (2 * torch.rand_like(value) - 1)) if value.is_floating_point() else value
                     for value in values]
 
+        def load_wide(path, dtype):
+            model = torch.jit.load(path).to(dtype).double()
+            graph = model.graph
+            for norm in graph.findAllNodes("aten::rms_norm"):  # the default of eps depends on the dtype
+                eps = list(norm.inputs())[3]
+                if eps.node().mustBeNone():
+                    graph.setInsertPoint(norm)
+                    norm.replaceInput(3, graph.insertConstant(torch.finfo(torch.float32).eps))
+            return model
+
         checked = 0
         for case in cases("torchscript"):
             if case.draws_random_numbers or case.group.startswith("User") or case.group == "NegativeViews":
@@ -95,26 +105,28 @@ class TorchScript(unittest.TestCase):
             if case.group == "SinusoidalPositions":
                 continue  # the output is float32: neither weights nor inputs have a floating point dtype
             # Rounding can change the experts of a token, and the branch of a random sequence of operators.
-            is_continuous = "expert" not in case.name and "random_sequence" not in case.name
+            is_continuous = "expert" not in case.name.lower() and "random_sequence" not in case.name
             for dtype in (torch.float32, torch.float16, torch.bfloat16):
                 epsilon = torch.finfo(dtype).eps
                 with self.subTest(case.name, dtype=dtype), torch.no_grad():
                     model = torch.jit.load(case.path("torchscript")).to(dtype)
-                    exact, changed = (torch.jit.load(case.path("torchscript")).to(dtype).double() for _ in range(2))
-                    for weight in changed.parameters():
-                        weight.copy_(change([weight], epsilon)[0])
+                    exact, changed = (load_wide(case.path("torchscript"), dtype) for _ in range(2))
                     for inputs, _ in case.calls:
                         narrow = cast(inputs, dtype)
                         wide = cast(narrow, torch.float64)
                         expected = as_tuple(exact(*wide))
-                        other = as_tuple(changed(*change(wide, epsilon)))
+                        others = []
+                        for _ in range(3):  # one change may cancel out in a few outputs
+                            for weight, exact_weight in zip(changed.parameters(), exact.parameters(), strict=True):
+                                weight.copy_(change([exact_weight], epsilon)[0])
+                            others.append(as_tuple(changed(*change(wide, epsilon))))
                         for value in expected:
                             self.assertIn(value.dtype, (torch.float64, torch.int64, torch.bool))
-                        for y, e, o in zip(as_tuple(model(*narrow)), expected, other, strict=True):
+                        for y, e, *o in zip(as_tuple(model(*narrow)), expected, *others, strict=True):
                             self.assertEqual(y.dtype, dtype if e.is_floating_point() else e.dtype)
                             if not is_continuous or not e.is_floating_point() or e.numel() == 0:
                                 continue
-                            e, y, o = (value.nan_to_num(0.0, 0.0, 0.0) for value in (e, y.double(), o))
+                            e, y, o = (value.nan_to_num(0.0, 0.0, 0.0) for value in (e, y.double(), torch.stack(o)))
                             # Each of some hundred operators rounds about as much as the change of inputs and weights.
                             bound = 20 * (o - e).abs().max() + 4 * epsilon * e.abs().max() + torch.finfo(dtype).tiny
                             self.assertLessEqual((y - e).abs().max().item(), bound.item())
