@@ -69,13 +69,13 @@ void check_size(const program::TracedProgram& traced) {
 
 /// Returns a map from the symbolic expression of each dynamic dimension to the dimension's name in
 /// `options`.
-std::map<std::string, std::string> dimension_names(const program::ExportedProgram& program,
-                                                   const ExportOptions& options) {
+onnx::DimensionNames dimension_names(const program::ExportedProgram& program,
+                                     const ExportOptions& options) {
   std::vector<const program::Input*> inputs;
   for (const auto& input : program.inputs) {
     if (input.kind == program::InputKind::user) inputs.push_back(&input);
   }
-  std::map<std::string, std::string> names;
+  onnx::DimensionNames names;
   for (const auto& dynamic : options.dynamic) {
     const auto& meta = program.tensors.at(inputs.at(dynamic.input)->name);
     const auto& size = meta.sizes.at(static_cast<std::size_t>(dynamic.dimension));

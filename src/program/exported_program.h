@@ -1,5 +1,7 @@
 #pragma once
 
+#include "program/size.h"
+
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -15,14 +17,6 @@ namespace attend::program {
 struct Device {
   std::string type;
   std::optional<int64_t> index;
-};
-
-/// A size, stride, storage offset or SymInt: an integer, or a symbolic expression in SymPy's
-/// syntax.
-struct Size {
-  /// The integer, or the size hint: one possible value of the expression; 0 if there is no hint.
-  int64_t value = 0;
-  std::string expression = {};  ///< empty for an integer
 };
 
 /// Metadata of a tensor.
@@ -101,12 +95,6 @@ struct Output {
   OutputKind kind = OutputKind::user;
   Argument value;
   std::string target;  ///< name of the mutated buffer or input; empty for user outputs
-};
-
-/// Range constraint of a symbol.
-struct Range {
-  std::optional<int64_t> min;
-  std::optional<int64_t> max;
 };
 
 struct ExportedProgram {

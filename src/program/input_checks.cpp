@@ -12,16 +12,6 @@
 namespace attend::program {
 namespace {
 
-/// Returns the name of the symbol if the expression is a single symbol, else nullopt.
-std::optional<std::string> symbol_of(const std::string& expression) {
-  constexpr std::string_view kBegin = "Symbol('";
-  if (!expression.starts_with(kBegin) || !expression.ends_with(")")) return std::nullopt;
-  const auto end = expression.find('\'', kBegin.size());
-  if (end == std::string::npos || expression.find(')') != expression.size() - 1)
-    return std::nullopt;
-  return expression.substr(kBegin.size(), end - kBegin.size());
-}
-
 template <typename Wanted, typename Found>
 [[noreturn]] void fail(const std::string& name, const std::string& what, const Wanted& wanted,
                        const Found& found) {
@@ -53,9 +43,10 @@ InputChecks::InputChecks(const ExportedProgram& program, torch::Device device) :
 
 InputChecks::Expected InputChecks::expected_of(const Size& size, const ExportedProgram& program) {
   if (size.expression.empty()) return {.fixed = size.value, .symbol = {}, .range = {}};
-  Expected expected{.fixed = {}, .symbol = symbol_of(size.expression), .range = {}};
-  if (!expected.symbol) return expected;
-  const auto range = program.ranges.find(*expected.symbol);
+  const auto symbol = symbol_in(size);
+  if (symbol.empty()) return {};
+  Expected expected{.fixed = {}, .symbol = symbol, .range = {}};
+  const auto range = program.ranges.find(symbol);
   if (range != program.ranges.end()) expected.range = range->second;
   return expected;
 }

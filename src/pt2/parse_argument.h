@@ -18,7 +18,7 @@ program::Device device_of(const JsonValue& value);
 template <typename T, typename Read>
 std::vector<T> list_of(const JsonValue& list, const Read& read) {
   std::vector<T> all;
-  for (const auto& item : list.items()) all.push_back(std::invoke(read, item));
+  for (const auto& item : list.items()) all.emplace_back(std::invoke(read, item));
   return all;
 }
 

@@ -5,6 +5,7 @@
 #include "pt2/json_value.h"
 #include "pt2/parse_argument.h"
 #include "pt2/subgraph.h"
+#include "pt2/sympy_text.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +20,8 @@ Size size_of(const JsonValue& value) {
   const auto [kind, content] = value.only();
   if (kind == "as_int") return {.value = content.integer(), .expression = {}};
   if (kind != "as_expr") value.fail(fmt::format("expected as_int or as_expr, found {}", kind));
-  Size size{.value = 0, .expression = content.at("expr_str").text()};
+  Size size{.value = 0, .expression = parse_sympy(content.at("expr_str").text())};
+  if (size.expression.is(Expression::Kind::integer)) return {size.expression.integer()};
   if (content.has("hint")) size.value = content.at("hint").at("as_int").integer();
   return size;
 }

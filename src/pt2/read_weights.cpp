@@ -20,7 +20,7 @@ std::vector<int64_t> static_sizes(const std::vector<Size>& sizes) {
     if (!size.expression.empty()) {
       throw InputError(
           fmt::format("expected an integer as size, stride or storage offset of a weight, found {}",
-                      size.expression));
+                      text_of(size)));
     }
     numbers.push_back(size.value);
   }

@@ -2,7 +2,6 @@
 
 #include "export/program/decompositions.h"
 #include "export/program/infer_tensor_meta.h"
-#include "export/program/size_expression.h"
 #include "export/program/traced_program.h"
 #include "support/throws.h"
 
@@ -12,8 +11,8 @@
 namespace attend::program {
 namespace {
 
-const std::string kRows = "Symbol('s0', positive=True, integer=True)";
-const std::string kSelected = unbacked_symbol("u0");
+const Size kRows{4, Expression::symbol("s0")};
+const Size kSelected{0, Expression::unbacked("u0")};
 
 /// Traces a function whose input is a matrix of shape (s0, 3).
 TracedProgram trace_function(torch::Tensor (*function)(const torch::Tensor& x)) {
@@ -52,7 +51,7 @@ TEST(CheckedProgram, NamesATensorWithAWrongSize) {
 
 TEST(CheckedProgram, EvaluatesExpressions) {
   auto traced = trace_function(exp_sum);
-  sizes_in(traced, "sum")[0] = {.value = 4, .expression = "Min(" + kRows + ", Integer(5))"};
+  sizes_in(traced, "sum")[0] = min(kRows, Size{5});
   EXPECT_NO_THROW(checked_call(traced, torch::ones({5, 3}))());
   EXPECT_THAT(checked_call(traced, torch::ones({6, 3})),
               throws<std::runtime_error>("the size of dimension 0 of the traced tensor 'sum' is 6, "
@@ -72,13 +71,13 @@ TEST(CheckedProgram, FirstTensorWithAnUnbackedSymbolBindsIt) {
     return torch::cat({some.exp(), some});
   };
   auto traced = trace_function(positive_twice);
-  ASSERT_EQ(sizes_in(traced, "masked_select")[0].expression, kSelected);
-  ASSERT_EQ(sizes_in(traced, "cat")[0].expression, "Mul(Integer(2), " + kSelected + ")");
+  ASSERT_EQ(sizes_in(traced, "masked_select")[0].expression, kSelected.expression);
+  ASSERT_EQ(text_of(sizes_in(traced, "cat")[0]), "2*u0");
   for (const auto count : {0, 2, 12}) {  // in each run, the symbol has another value
     const auto x = torch::cat({torch::ones({count}), torch::zeros({12 - count})}).view({4, 3});
     EXPECT_TRUE(checked_call(traced, x)().equal(positive_twice(x)));
   }
-  sizes_in(traced, "cat")[0].expression = kSelected;
+  sizes_in(traced, "cat")[0] = kSelected;
   EXPECT_THAT(
       checked_call(traced, torch::ones({2, 3})),
       throws<std::runtime_error>("the size of dimension 0 of the traced tensor 'cat' is 12, "
@@ -95,7 +94,7 @@ TEST(CheckedProgram, RunsDoNotShareUnbackedSymbols) {
 
 TEST(CheckedProgram, DoesNotCheckSizesWithAPlaceholder) {
   auto traced = trace_function(exp_sum);
-  sizes_in(traced, "exp")[0].expression = kUnknown;
+  sizes_in(traced, "exp")[0].expression = Expression::unbacked(kUnknown);
   EXPECT_NO_THROW(checked_call(traced, torch::ones({9, 3}))());
 }
 

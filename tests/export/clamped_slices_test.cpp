@@ -9,7 +9,7 @@ namespace {
 
 using testing::ElementsAre;
 
-const Size kLength{3, "Symbol('s0', positive=True, integer=True)"};
+const Size kLength{3, Expression::symbol("s0")};
 
 /// Returns a program that slices a 1-D tensor x. The size of x is the symbol s0, which has the
 /// range 2 to 100 and the size hint 3. `sliced`: size of the result y.
@@ -38,7 +38,7 @@ std::vector<std::string> targets_of(const ExportedProgram& program) {
 constexpr auto kEnd = std::numeric_limits<int64_t>::max();
 
 TEST(ClampSlices, ReplacesAnEndBeyondTheSize) {
-  auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  auto program = slice_program(0, 12, min(kLength, Size{12}));
   clamp_slices(program);
   EXPECT_THAT(targets_of(program), ElementsAre("torch.ops.aten.sym_size.int", "torch.sym_min",
                                                "torch.ops.aten.slice.Tensor"));
@@ -47,13 +47,12 @@ TEST(ClampSlices, ReplacesAnEndBeyondTheSize) {
 }
 
 TEST(ClampSlices, ReplacesABeginBeforeTheFirstElement) {
-  auto program = slice_program(-12, kEnd, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  auto program = slice_program(-12, kEnd, min(kLength, Size{12}));
   clamp_slices(program);
   EXPECT_THAT(targets_of(program), ElementsAre("torch.ops.aten.sym_size.int", "_operator.add",
                                                "torch.sym_max", "torch.ops.aten.slice.Tensor"));
   const auto& start = std::get<SymbolName>(program.nodes.back().inputs[2].value);
-  EXPECT_EQ(program.sym_ints.at(start.name).expression,
-            "Max(Add(Integer(-12), " + kLength.expression + "), Integer(0))");
+  EXPECT_EQ(text_of(program.sym_ints.at(start.name)), "max(-12 + s0, 0)");
 }
 
 TEST(ClampSlices, OrdersAStartAndAnEndThatMayCross) {
@@ -61,7 +60,7 @@ TEST(ClampSlices, OrdersAStartAndAnEndThatMayCross) {
     auto program = slice_program(start, end, kLength);  // the size is 2 to 100
     clamp_slices(program);
     const auto& last = std::get<SymbolName>(program.nodes.back().inputs[3].value);
-    EXPECT_EQ(program.sym_ints.at(last.name).expression.substr(0, 4), "Max(") << start;
+    EXPECT_TRUE(program.sym_ints.at(last.name).expression.is(Expression::Kind::max)) << start;
   }
 }
 
@@ -75,7 +74,7 @@ TEST(ClampSlices, KeepsNumbersThatAreAlwaysWithinTheSize) {
 }
 
 TEST(SetHints, ChoosesSizesAtWhichASliceIsNotTheWholeDimension) {
-  auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  auto program = slice_program(0, 12, min(kLength, Size{12}));
   clamp_slices(program);
   set_hints(program);
   EXPECT_EQ(program.tensors["x"].sizes[0].value, 24);  // with size 3, 6 or 12, y is all of x
@@ -83,8 +82,8 @@ TEST(SetHints, ChoosesSizesAtWhichASliceIsNotTheWholeDimension) {
 }
 
 TEST(SetHints, DoublesOneDimensionIfAllTogetherBecomeTooLarge) {
-  const Size batch{3, "Symbol('s1', positive=True, integer=True)"};
-  auto program = slice_program(0, 12, {3, "Min(" + kLength.expression + ", Integer(12))"});
+  const Size batch{3, Expression::symbol("s1")};
+  auto program = slice_program(0, 12, min(kLength, Size{12}));
   program.tensors["w"].sizes = {kLength, batch, {int64_t{1} << 24}};
   program.inputs.push_back({.kind = InputKind::user, .name = "w", .target = {}});
   program.ranges["s1"] = {.min = 2, .max = 100};
@@ -95,17 +94,14 @@ TEST(SetHints, DoublesOneDimensionIfAllTogetherBecomeTooLarge) {
 }
 
 TEST(SetHints, HalvesSizesIfASliceIsEmptyAtLargeSizes) {
-  const auto size =
-      "Max(Add(Integer(40), Mul(Integer(-1), " + kLength.expression + ")), Integer(0))";
-  auto program = slice_program(-20, 20, {3, size});
+  auto program = slice_program(-20, 20, max(Size{40} - kLength, Size{0}));
   program.tensors["x"].sizes[0].value = 80;
   set_hints(program);
   EXPECT_EQ(program.tensors["x"].sizes[0].value, 20);
 }
 
 TEST(SetHints, KeepsTheExampleWhereNoSizesAreBetter) {
-  auto program = slice_program(
-      2, 3, {1, "Min(Max(Add(" + kLength.expression + ", Integer(-2)), Integer(0)), Integer(1))"});
+  auto program = slice_program(2, 3, min(max(kLength + Size{-2}, Size{0}), Size{1}));
   set_hints(program);
   EXPECT_EQ(program.tensors["x"].sizes[0].value, 3);
 }

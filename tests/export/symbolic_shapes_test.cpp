@@ -8,9 +8,6 @@
 namespace attend::program {
 namespace {
 
-const std::string kFirst = "Symbol('s0', positive=True, integer=True)";
-const std::string kSecond = "Symbol('s1', positive=True, integer=True)";
-
 /// `found(function)` computes `function(kOne[i], kOther[i])` for each i. It returns the expression
 /// that `sizes` finds for these values, a number if the values are constant, or "none".
 struct Found {
@@ -22,7 +19,7 @@ struct Found {
     const auto size = sizes.find(values);
     if (!size) return "none";
     EXPECT_EQ(size->value, values.front());
-    return size->expression.empty() ? std::to_string(size->value) : size->expression;
+    return text_of(*size);
   }
   static inline const std::vector<int64_t> kOne{9,  2, 2, 3, 4, 5, 7, 10, 15,
                                                 23, 3, 3, 5, 5, 2, 2, 2,  2};
@@ -43,26 +40,45 @@ struct SymbolicShapesTest : testing::Test {
 
 TEST_F(SymbolicShapesTest, FindsIntegersSymbolsAndPolynomials) {
   EXPECT_EQ(found([](int64_t, int64_t) { return 7; }), "7");
-  EXPECT_EQ(found([](int64_t a, int64_t) { return a; }), kFirst);
-  EXPECT_EQ(found([](int64_t, int64_t b) { return b; }), kSecond);
-  EXPECT_EQ(found([](int64_t a, int64_t) { return 8 * a + 1; }),
-            "Add(Integer(1), Mul(Integer(8), " + kFirst + "))");
-  EXPECT_EQ(found([](int64_t a, int64_t) { return a * a - a; }),
-            "Add(Mul(Integer(-1), " + kFirst + "), Mul(" + kFirst + ", " + kFirst + "))");
-  EXPECT_EQ(found([](int64_t a, int64_t b) { return 3 * a * b; }),
-            "Mul(Integer(3), " + kFirst + ", " + kSecond + ")");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a; }), "s0");
+  EXPECT_EQ(found([](int64_t, int64_t b) { return b; }), "s1");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return 8 * a + 1; }), "1 + 8*s0");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a * a - a; }), "-1*s0 + s0*s0");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 3 * a * b; }), "3*s0*s1");
 }
 
 TEST_F(SymbolicShapesTest, FindsQuotients) {
-  const auto half = "FloorDiv(" + kFirst + ", Integer(2))";
+  const auto half = "s0 // 2";
   EXPECT_EQ(found([](int64_t a, int64_t) { return a / 2; }), half);
-  EXPECT_EQ(found([](int64_t a, int64_t) { return (a - 2) / 3 + 1; }),
-            "FloorDiv(Add(Integer(1), " + kFirst + "), Integer(3))");
-  EXPECT_EQ(found([](int64_t a, int64_t) { return 6 * (a / 5) + 2; }),
-            "Add(Integer(2), Mul(Integer(6), FloorDiv(" + kFirst + ", Integer(5))))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return (a - 2) / 3 + 1; }), "(1 + s0) // 3");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return 6 * (a / 5) + 2; }), "2 + 6*(s0 // 5)");
   // Later sizes can be polynomials of the quotient.
-  EXPECT_EQ(found([](int64_t a, int64_t b) { return 5 * (a / 2) * b; }),
-            "Mul(Integer(5), " + kSecond + ", " + half + ")");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 5 * (a / 2) * b; }), "5*s1*(s0 // 2)");
+}
+
+TEST(SymbolicShapes, FindExpressionsWithTheValuesOfTheSizes) {
+  std::vector<int64_t> sizes(60);
+  std::iota(sizes.begin(), sizes.end(), 2);
+  std::vector<std::size_t> all(sizes.size());
+  std::iota(all.begin(), all.end(), 0);
+  SymbolicShapes shapes({"s0"}, {sizes}, all);
+  const std::vector<int64_t (*)(int64_t)> functions{
+      [](int64_t) { return int64_t{7}; },
+      [](int64_t n) { return n; },
+      [](int64_t n) { return 3 * n * n + 5; },
+      [](int64_t n) { return (n - 1) / 2 + 1; },
+      [](int64_t n) { return std::min<int64_t>(n, 20); },
+      [](int64_t n) { return std::clamp<int64_t>(n - 4, 0, 30); },
+      [](int64_t n) { return 6 * std::max<int64_t>(n - 9, 0); }};
+  for (const auto function : functions) {
+    std::vector<int64_t> values;
+    for (const auto size : sizes) values.push_back(function(size));
+    const auto found = shapes.find(values);
+    ASSERT_TRUE(found);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      EXPECT_EQ(evaluate(*found, {{"s0", sizes[i]}}), values[i]) << text_of(*found);
+    }
+  }
 }
 
 TEST(SymbolicShapes, FindProductsOfQuotientsThatHaveFewValues) {
@@ -75,44 +91,38 @@ TEST(SymbolicShapes, FindProductsOfQuotientsThatHaveFewValues) {
 }
 
 TEST_F(SymbolicShapesTest, FindsClampedSizes) {
-  EXPECT_EQ(found([](int64_t a, int64_t) { return std::min<int64_t>(a, 10); }),
-            "Min(" + kFirst + ", Integer(10))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return std::min<int64_t>(a, 10); }), "min(s0, 10)");
   EXPECT_EQ(found([](int64_t a, int64_t) { return std::max<int64_t>(a - 4, 0); }),
-            "Max(Add(Integer(-4), " + kFirst + "), Integer(0))");
+            "max(-4 + s0, 0)");
   EXPECT_EQ(found([](int64_t a, int64_t) { return std::clamp<int64_t>(a - 4, 0, 10); }),
-            "Min(Max(Add(Integer(-4), " + kFirst + "), Integer(0)), Integer(10))");
+            "min(max(-4 + s0, 0), 10)");
   found([](int64_t a, int64_t b) { return a * b; });  // the size that is sliced
   EXPECT_EQ(found([](int64_t a, int64_t b) { return std::min<int64_t>(a * b, 15); }),
-            "Min(Mul(" + kFirst + ", " + kSecond + "), Integer(15))");
+            "min(s0*s1, 15)");
   // Later sizes can be polynomials of the clamped size.
   EXPECT_EQ(found([](int64_t a, int64_t b) { return 3 * b * std::min<int64_t>(a, 10); }),
-            "Mul(Integer(3), " + kSecond + ", Min(" + kFirst + ", Integer(10)))");
+            "3*s1*min(s0, 10)");
 }
 
 TEST(SymbolicShapes, FindClampsThatOccurOnlyAtLargeSizes) {
   SymbolicShapes sizes({"s0"}, {{2, 3, 5, 511, 512, 513, 515, 600, 4096}}, {0, 1, 2});
-  EXPECT_EQ(sizes.find({2, 3, 5, 511, 512, 512, 512, 512, 512})->expression,
-            "Min(" + kFirst + ", Integer(512))");
-  EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 1, 3, 88, 3584})->expression,
-            "Max(Add(Integer(-512), " + kFirst + "), Integer(0))");
+  EXPECT_EQ(text_of(*sizes.find({2, 3, 5, 511, 512, 512, 512, 512, 512})), "min(s0, 512)");
+  EXPECT_EQ(text_of(*sizes.find({0, 0, 0, 0, 0, 1, 3, 88, 3584})), "max(-512 + s0, 0)");
   EXPECT_FALSE(sizes.find({2, 3, 5, 511, 512, 500, 515, 600, 4096}));
-  EXPECT_EQ(sizes.find({0, 0, 0, 0, 0, 4, 12, 352, 14336})->expression,
-            "Mul(Integer(4), Max(Add(Integer(-512), " + kFirst + "), Integer(0)))");
+  EXPECT_EQ(text_of(*sizes.find({0, 0, 0, 0, 0, 4, 12, 352, 14336})), "4*max(-512 + s0, 0)");
   // Only two values are not clamped to 0: too few to determine an expression.
   EXPECT_FALSE(sizes.find({0, 0, 0, 0, 0, 0, 0, 87, 3581}));
 }
 
 TEST_F(SymbolicShapesTest, FindsClampedQuotients) {
   EXPECT_EQ(found([](int64_t a, int64_t) { return std::min<int64_t>(a / 2, 5); }),
-            "Min(FloorDiv(" + kFirst + ", Integer(2)), Integer(5))");
+            "min(s0 // 2, 5)");
 }
 
 TEST_F(SymbolicShapesTest, FindsStepFunctions) {
-  EXPECT_EQ(found([](int64_t a, int64_t) { return a > 4 ? 1 : 0; }),
-            "Min(Max(Add(Integer(-4), " + kFirst + "), Integer(0)), Integer(1))");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a > 4 ? 1 : 0; }), "min(max(-4 + s0, 0), 1)");
   EXPECT_EQ(found([](int64_t a, int64_t) { return a > 4 ? 9 : 3; }),
-            "Add(Integer(3), Mul(Integer(6), Min(Max(Add(Integer(-4), " + kFirst +
-                "), Integer(0)), Integer(1))))");
+            "3 + 6*min(max(-4 + s0, 0), 1)");
 }
 
 TEST(SymbolicShapes, ReturnNulloptWithoutDynamicSizes) {
@@ -126,7 +136,7 @@ TEST_F(SymbolicShapesTest, ReturnsNulloptForOtherFunctions) {
 
 TEST(SymbolicShapes, PreferTheLowestDegreeForFewRuns) {
   SymbolicShapes sizes({"s0"}, {{2, 3}}, {0, 1});
-  EXPECT_EQ(sizes.find({8, 12})->expression, "Mul(Integer(4), " + kFirst + ")");
+  EXPECT_EQ(text_of(*sizes.find({8, 12})), "4*s0");
 }
 
 }  // namespace

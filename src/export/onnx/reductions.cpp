@@ -3,7 +3,6 @@
 #include "export/onnx/min_max.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
-#include "export/program/size_expression.h"
 
 #include <algorithm>
 #include <cmath>
@@ -78,7 +77,7 @@ void sum(Call& call) {
 /// Returns true if a size may be 0. The dynamic dimensions of the inputs have at least size 1, but
 /// a size that is computed from them, such as T - 1, may be 0.
 bool may_be_zero(const program::Size& size) {
-  return is_fixed(size) ? size.value == 0 : program::symbol_in(size.expression).empty();
+  return is_fixed(size) ? size.value == 0 : !size.expression.is(program::Expression::Kind::symbol);
 }
 
 /// Translates mean. The mean of no elements is NaN in LibTorch, but ReduceMean of onnxruntime

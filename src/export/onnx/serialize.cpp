@@ -64,8 +64,7 @@ using DynamicAxes = std::unordered_map<std::string, std::unordered_map<int64_t, 
 
 class ToJit {
  public:
-  explicit ToJit(const std::map<std::string, std::string>& dimension_names)
-      : dimension_names_(dimension_names) {}
+  explicit ToJit(const DimensionNames& dimension_names) : dimension_names_(dimension_names) {}
 
   std::shared_ptr<jit::Graph> convert(const Model& model) {
     for (const auto& input : model.inputs) set_type(*graph_->addInput(input.name), input);
@@ -125,7 +124,7 @@ class ToJit {
     return none_;
   }
 
-  const std::map<std::string, std::string>& dimension_names_;
+  const DimensionNames& dimension_names_;
   std::shared_ptr<jit::Graph> graph_ = std::make_shared<jit::Graph>();
   std::unordered_map<std::size_t, jit::Value*> values_;  // by Value::id
   jit::Value* none_ = nullptr;
@@ -151,7 +150,7 @@ std::string extra_fields(const std::map<std::string, std::string>& metadata) {
 }  // namespace
 
 std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
-                      const std::map<std::string, std::string>& dimension_names,
+                      const DimensionNames& dimension_names,
                       const std::map<std::string, std::string>& metadata) {
   std::map<std::string, torch::Tensor> initializers;
   for (const auto& weight : model.weights) {

@@ -8,11 +8,14 @@
 
 namespace attend::onnx {
 
+/// Names of dynamic dimensions, by the expressions of their sizes.
+using DimensionNames = std::map<program::Expression, std::string>;
+
 /// Serializes a model to the bytes of a ModelProto. `weights` maps the names of the initializers to
-/// tensors. `dimension_names` maps expressions of dynamic dimensions to names; other dynamic
-/// dimensions get generated names. `metadata` is written as metadata properties.
+/// tensors. Dynamic dimensions that are not in `dimension_names` get generated names. `metadata` is
+/// written as metadata properties.
 std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
-                      const std::map<std::string, std::string>& dimension_names,
+                      const DimensionNames& dimension_names,
                       const std::map<std::string, std::string>& metadata);
 
 }  // namespace attend::onnx

@@ -33,8 +33,9 @@ struct Translation {
   std::map<std::string, Value> values = {};  // ONNX values by the names of the program's tensors
   /// Maps the expression of each dynamic size to a value and one of the value's dimensions, which
   /// has this size.
-  std::map<std::string, std::pair<Value, int64_t>> dynamic_sizes = {};
-  std::map<std::string, Value> sizes_read = {};  // outputs of Shape nodes, by the size's expression
+  std::map<program::Expression, std::pair<Value, int64_t>> dynamic_sizes = {};
+  std::map<program::Expression, Value> sizes_read =
+      {};  // outputs of Shape nodes, by the size's expression
 
   /// Adds the dynamic sizes of a value to `dynamic_sizes`.
   void add_dynamic_sizes(Value value, const Sizes& sizes);

@@ -1,12 +1,10 @@
 #include "export/program/checked_program.h"
 
-#include "export/program/size_expression.h"
 #include "export/program/unknown_dimensions.h"
 
 #include <fmt/format.h>
 
 #include <map>
-#include <regex>
 #include <stdexcept>
 #include <string>
 
@@ -23,20 +21,11 @@ std::map<std::string, int64_t> symbols_of(const ExportedProgram& program,
     const auto& sizes = program.tensors.at(input.name).sizes;
     const auto& tensor = inputs.at(next++);
     for (std::size_t d = 0; d < sizes.size(); ++d) {
-      const auto symbol = symbol_in(sizes[d].expression);
+      const auto symbol = symbol_in(sizes[d]);
       if (!symbol.empty()) symbols[symbol] = tensor.size(static_cast<int64_t>(d));
     }
   }
   return symbols;
-}
-
-/// Returns `expression` as text for messages: symbols and integers become plain names and numbers,
-/// as in "Add(s0, 2)". Returns "at all sizes" if `expression` is empty, that is, if the size is an
-/// integer.
-std::string readable(const std::string& expression) {
-  if (expression.empty()) return "at all sizes";
-  static const std::regex kAtom("(?:Symbol|Integer)\\('?([\\w-]+)[^)]*\\)");
-  return std::regex_replace(expression, kAtom, "$1");
 }
 
 }  // namespace
@@ -49,12 +38,14 @@ CheckedProgram::CheckedProgram(const ExportedProgram& program,
 std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>& inputs) const {
   auto symbols = symbols_of(program_, inputs);
   const auto check = [&](const std::string& what, int64_t found, const Size& size) {
-    const auto symbol = symbol_in(size.expression);
-    if (!symbol.empty() && is_unbacked(size.expression)) symbols.try_emplace(symbol, found);
+    if (size.expression.is(Expression::Kind::unbacked)) {
+      symbols.try_emplace(size.expression.text(), found);
+    }
     const auto expected = evaluate(size, symbols);
     if (found == expected) return;
-    throw std::runtime_error(fmt::format("{} is {}, expected {} ({})", what, found, expected,
-                                         readable(size.expression)));
+    const auto expression = size.expression.empty() ? "at all sizes" : text_of(size);
+    throw std::runtime_error(
+        fmt::format("{} is {}, expected {} ({})", what, found, expected, expression));
   };
   return runner_.run(inputs, [&](const std::string& name, const c10::IValue& value) {
     if (value.isInt()) {

@@ -1,7 +1,6 @@
 #include "export/program/clamped_slices.h"
 
 #include "export/program/node_arguments.h"
-#include "export/program/size_expression.h"
 #include "export/program/sym_int_nodes.h"
 #include "program/target.h"
 
@@ -138,7 +137,7 @@ void set_hints(ExportedProgram& program) {
   Symbols symbols;
   for (const auto& input : program.inputs) {
     for (const auto& size : program.tensors.at(input.name).sizes) {
-      const auto symbol = symbol_in(size.expression);
+      const auto symbol = symbol_in(size);
       if (!symbol.empty()) symbols[symbol] = size.value;
     }
   }

@@ -1,7 +1,6 @@
 #include "export/program/decompositions.h"
 
 #include "export/program/node_arguments.h"
-#include "export/program/size_expression.h"
 #include "export/program/sym_int_nodes.h"
 #include "program/schema_enums.h"
 #include "program/target.h"
@@ -348,7 +347,7 @@ class Decomposer {
   /// Returns true if a size is an expression without unbacked symbols.
   bool is_dynamic(const TensorName& tensor, int64_t dimension) const {
     const auto& expression = size_of(tensor, dimension).expression;
-    return !expression.empty() && !is_unbacked(expression);
+    return !expression.empty() && !expression.contains(Expression::Kind::unbacked);
   }
 
   bool any_dynamic(const TensorName& tensor) const {

@@ -3,7 +3,6 @@
 #include "export/program/node_arguments.h"
 #include "export/program/observations.h"
 #include "export/program/shape_functions.h"
-#include "export/program/size_expression.h"
 #include "export/program/symbolic_shapes.h"
 #include "program/target.h"
 
@@ -75,6 +74,10 @@ std::vector<Size> dense_strides(const std::vector<Size>& sizes,
     product = product * (may_be_0 ? max(size, Size{1}) : size);
   }
   return strides;
+}
+
+bool is_unbacked(const Size& size) {
+  return size.expression.contains(Expression::Kind::unbacked);
 }
 
 /// Finds the expressions of the sizes and strides of all tensors of a program.
@@ -220,13 +223,13 @@ class SymbolicMeta {
     const auto& size = meta->second.sizes[dimension];
     // Each call of `infer_tensor_meta` makes new unbacked symbols, so an earlier size that contains
     // an unbacked symbol cannot be used.
-    if (size.expression.empty() || is_unknown(size) || is_unbacked(size.expression)) {
+    if (size.expression.empty() || is_unbacked(size)) {
       return std::nullopt;
     }
     return equals(size, values) ? std::optional(size) : std::nullopt;
   }
 
-  void add(const std::string& expression, const std::vector<int64_t>& values) {
+  void add(const Expression& expression, const std::vector<int64_t>& values) {
     sizes_.add(expression, values);
     strides_.add(expression, regular(values));
   }
@@ -247,7 +250,8 @@ class SymbolicMeta {
       const auto found = sizes_.find(values);
       return found ? *found
                    : Size{.value = values.front(),
-                          .expression = fmt::format("{}({})", kUnknown, fmt::join(values, ","))};
+                          .expression = Expression::unbacked(
+                              fmt::format("{}({})", kUnknown, fmt::join(values, ",")))};
     }
     // The size is also looked up in `strides_`, but the result is not used. If the size is a floor
     // division or a clamped size, find() adds it to the variables of `strides_`, so that
@@ -267,7 +271,7 @@ class SymbolicMeta {
     auto& [values_of_origin, size_of_origin] = origins_[size.origin];
     if (values_of_origin == values) return size_of_origin;
     const auto found = sizes_.find(values);
-    if (found && (!size.depends_on_inputs || is_unbacked(found->expression))) return found;
+    if (found && (!size.depends_on_inputs || is_unbacked(*found))) return found;
     if (unknown_dimensions_ == UnknownDimensions::placeholder) {
       if (!found) return std::nullopt;
       // Without this error, this size, and later sizes that are computed from this size, would be
@@ -286,11 +290,12 @@ class SymbolicMeta {
   /// Returns a new unbacked symbol. `is_variable`: true if later expressions may contain the
   /// symbol.
   Size new_unbacked(const std::vector<int64_t>& values, bool is_variable) {
-    const auto symbol = fmt::format("u{}", unbacked_.size());
-    program_.ranges[symbol] = {.min = 0, .max = std::nullopt};
-    unbacked_[symbol] = values;
-    if (is_variable) add(unbacked_symbol(symbol), values);
-    return {.value = values.front(), .expression = unbacked_symbol(symbol)};
+    const auto name = fmt::format("u{}", unbacked_.size());
+    const auto symbol = Expression::unbacked(name);
+    program_.ranges[name] = {.min = 0, .max = std::nullopt};
+    unbacked_[name] = values;
+    if (is_variable) add(symbol, values);
+    return {.value = values.front(), .expression = symbol};
   }
 
   /// Returns the values in the first `Observations::num_regular_runs` runs.

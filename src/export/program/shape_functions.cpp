@@ -1,7 +1,6 @@
 #include "export/program/shape_functions.h"
 
 #include "export/program/node_arguments.h"
-#include "export/program/size_expression.h"
 #include "export/program/unknown_dimensions.h"
 #include "program/target.h"
 
@@ -172,14 +171,17 @@ class ShapeFunction {
   }
 
   /// Adds a size to the result if the expression of the size contains FloorDiv, Min or Max. Omits
-  /// expressions with more than kMaxLength characters.
+  /// expressions with more than kMaxNodes nodes.
   void add(const Argument& output, std::size_t dimension, const Size& size) {
-    constexpr std::size_t kMaxLength = 2000;  // an operator may repeat its input's expression
-    const auto contains = [&](const char* function) {
-      return size.expression.find(function) != std::string::npos;
-    };
-    if (size.expression.size() > kMaxLength) return;
-    if (!contains("FloorDiv(") && !contains("Min(") && !contains("Max(")) return;
+    using Kind = Expression::Kind;
+    constexpr std::size_t kMaxNodes = 100;  // an operator may repeat its input's expression
+    const auto& expression = size.expression;
+    if (expression.empty() || expression.num_nodes() > kMaxNodes) return;
+    const auto functions = {Kind::floor_div, Kind::min, Kind::max};
+    if (std::none_of(functions.begin(), functions.end(),
+                     [&](Kind kind) { return expression.contains(kind); })) {
+      return;
+    }
     sizes_[{std::get<TensorName>(output).name, dimension}] = size;
   }
 

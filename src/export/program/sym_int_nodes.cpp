@@ -1,7 +1,5 @@
 #include "export/program/sym_int_nodes.h"
 
-#include "export/program/size_expression.h"
-
 #include <fmt/format.h>
 
 #include <utility>

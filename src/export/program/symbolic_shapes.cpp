@@ -1,12 +1,8 @@
 #include "export/program/symbolic_shapes.h"
 
-#include "export/program/size_expression.h"
-
 #include <ATen/ops/linalg_lstsq.h>
 #include <ATen/ops/tensor.h>
 #include <c10/util/generic_math.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -21,6 +17,7 @@
 namespace attend::program {
 namespace {
 
+using Kind = Expression::Kind;
 using Variable = SymbolicShapes::Variable;
 using Variables = std::vector<const Variable*>;
 using RunValues = std::vector<int64_t>;  // value of a size in each run
@@ -57,7 +54,7 @@ int64_t wrapping_sum(int64_t one, int64_t other) {
 
 /// A product of variables. The monomial without factors is the constant 1.
 struct Monomial {
-  std::vector<std::string> factors;
+  std::vector<Expression> factors;
   RunValues values;
 };
 
@@ -73,7 +70,7 @@ std::vector<Monomial> monomials(const Variables& variables, std::size_t degree) 
     for (; begin < end; ++begin) {
       for (auto next = last[begin]; next < variables.size(); ++next) {
         auto product = all[begin];
-        product.factors.push_back(variables[next]->text);
+        product.factors.push_back(variables[next]->expression);
         const auto& factor = variables[next]->values;
         for (std::size_t run = 0; run < factor.size(); ++run) {
           product.values[run] = wrapping_product(product.values[run], factor[run]);
@@ -86,22 +83,23 @@ std::vector<Monomial> monomials(const Variables& variables, std::size_t degree) 
   return all;
 }
 
+Expression call_unless_single(Kind function, const std::vector<Expression>& arguments) {
+  return arguments.size() == 1 ? arguments.front() : Expression(function, arguments);
+}
+
 /// A linear combination of monomials.
 struct Polynomial {
   std::vector<std::pair<int64_t, Monomial>> terms;  // integer coefficients, not all 0
 
-  std::string text() const {
-    std::vector<std::string> texts;
+  Expression expression() const {
+    std::vector<Expression> sum;
     for (const auto& [factor, monomial] : terms) {
       if (factor == 0) continue;
       auto factors = monomial.factors;
-      if (factor != 1 || factors.empty()) {
-        factors.insert(factors.begin(), fmt::format("Integer({})", factor));
-      }
-      texts.push_back(factors.size() == 1 ? factors.front()
-                                          : fmt::format("Mul({})", fmt::join(factors, ", ")));
+      if (factor != 1 || factors.empty()) factors.insert(factors.begin(), Expression(factor));
+      sum.push_back(call_unless_single(Kind::mul, factors));
     }
-    return texts.size() == 1 ? texts.front() : fmt::format("Add({})", fmt::join(texts, ", "));
+    return call_unless_single(Kind::add, sum);
   }
 
   RunValues values() const {
@@ -141,11 +139,11 @@ struct WantedSize {
     for (auto& value : found) value = std::clamp(value, min, max);
     return found == values;
   }
-  std::string text(const Polynomial& polynomial) const {
-    auto text = polynomial.text();
-    if (min != kSmallest) text = fmt::format("Max({}, Integer({}))", text, min);
-    if (max != kLargest) text = fmt::format("Min({}, Integer({}))", text, max);
-    return text;
+  Expression expression(const Polynomial& polynomial) const {
+    auto clamped = polynomial.expression();
+    if (min != kSmallest) clamped = Expression(Kind::max, {clamped, Expression(min)});
+    if (max != kLargest) clamped = Expression(Kind::min, {clamped, Expression(max)});
+    return clamped;
   }
 
   static constexpr auto kSmallest = std::numeric_limits<int64_t>::min();
@@ -234,7 +232,7 @@ bool is_constant(const RunValues& values) {
 /// Returns added + factor * variable.
 Polynomial line_of(int64_t added, int64_t factor, const Variable& variable) {
   const Monomial one{{}, RunValues(variable.values.size(), 1)};
-  return {{{added, one}, {factor, {{variable.text}, variable.values}}}};
+  return {{{added, one}, {factor, {{variable.expression}, variable.values}}}};
 }
 
 /// Returns a line, added + factor * variable, that equals the target, or nullopt if there is none.
@@ -270,9 +268,8 @@ std::optional<Polynomial> find_quotient(const Variable& variable, const WantedSi
           return quotient(value) == wanted;
         };
         if (!std::equal(x.begin(), x.end(), y.begin(), is_same)) continue;
-        Monomial found{{fmt::format("FloorDiv({}, Integer({}))",
-                                    line_of(added, factor, variable).text(), divisor)},
-                       variable.values};
+        const auto line = line_of(added, factor, variable).expression();
+        Monomial found{{Expression(Kind::floor_div, {line, Expression(divisor)})}, variable.values};
         for (auto& value : found.values) value = quotient(value);
         const Monomial one{{}, RunValues(found.values.size(), 1)};
         Polynomial size{{{begin, one}, {slope, std::move(found)}}};
@@ -318,7 +315,7 @@ std::optional<Polynomial> find_quotient(const Variables& variables, const Wanted
 /// Returns nullopt for other sizes. Also returns nullopt unless the runs show the exact threshold
 /// n: there must be a run in which the variable is n and the size is the smaller value, and a run
 /// in which the variable is n + 1 and the size is the larger value.
-std::optional<std::string> find_step(const Variables& variables, const RunValues& values) {
+std::optional<Expression> find_step(const Variables& variables, const RunValues& values) {
   const auto [low, high] = std::minmax_element(values.begin(), values.end());
   for (const auto* variable : variables) {
     // `last` becomes the largest value of the variable in the runs in which the size is *low.
@@ -335,7 +332,7 @@ std::optional<std::string> find_step(const Variables& variables, const RunValues
     if (!is_step || first != last + 1) continue;
     const WantedSize target(values, /*has_min=*/true, /*has_max=*/true);
     const auto slope = *high - *low;
-    return target.text(line_of(*low - slope * last, slope, *variable));
+    return target.expression(line_of(*low - slope * last, slope, *variable));
   }
   return std::nullopt;
 }
@@ -347,11 +344,11 @@ SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
                                std::vector<std::size_t> fitted)
     : fitted_(std::move(fitted)), num_symbols_(symbols.size()) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
-    variables_.push_back({size_symbol(symbols[i]), values[i]});
+    variables_.push_back({Expression::symbol(symbols[i]), values[i]});
   }
 }
 
-void SymbolicShapes::add(const std::string& expression, const RunValues& values) {
+void SymbolicShapes::add(const Expression& expression, const RunValues& values) {
   auto& found = found_[values];
   if (found || is_constant(values)) return;
   found = expression;
@@ -366,18 +363,19 @@ std::optional<Size> SymbolicShapes::find(const RunValues& values) {
   return Size{.value = values.front(), .expression = *found->second};
 }
 
-std::optional<std::string> SymbolicShapes::find_expression(const RunValues& values) {
+std::optional<Expression> SymbolicShapes::find_expression(const RunValues& values) {
   const WantedSize plain(values, /*has_min=*/false, /*has_max=*/false);
   for (const auto* variable : all()) {
-    if (const auto line = find_line(*variable, plain)) return line->text();
+    if (const auto line = find_line(*variable, plain)) return line->expression();
   }
-  if (const auto found = find_polynomial(all(), /*count=*/1, plain, fitted_)) return found->text();
+  if (const auto found = find_polynomial(all(), /*count=*/1, plain, fitted_))
+    return found->expression();
   // Expressions found below become variables of later expressions, since strides are products of
   // sizes, and the size of a concatenation may be sliced or divided. A product with an integer
   // factor does not become a variable.
   if (const auto found = find_product(recent(), values)) {
-    if (found->terms.front().first == 1) sums_.push_back({found->text(), values});
-    return found->text();
+    if (found->terms.front().first == 1) sums_.push_back({found->expression(), values});
+    return found->expression();
   }
   if (auto found = find_in_one_variable(values)) {
     variables_.push_back({*found, values});
@@ -385,8 +383,8 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
   }
   for (std::size_t count = 2; count <= kMaxVariables; ++count) {
     if (const auto found = find_polynomial(recent(), count, plain, fitted_)) {
-      sums_.push_back({found->text(), values});
-      return found->text();
+      sums_.push_back({found->expression(), values});
+      return found->expression();
     }
   }
   return std::nullopt;
@@ -395,7 +393,7 @@ std::optional<std::string> SymbolicShapes::find_expression(const RunValues& valu
 /// Returns an expression of one variable that equals `values` in all runs, or nullopt if none is
 /// found. Searches for a clamped polynomial, then for a step (see `find_step`), then for a quotient
 /// that is not clamped, then for a clamped quotient.
-std::optional<std::string> SymbolicShapes::find_in_one_variable(const RunValues& values) const {
+std::optional<Expression> SymbolicShapes::find_in_one_variable(const RunValues& values) const {
   std::vector<WantedSize> clamped;
   for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {
     WantedSize target(values, has_min, has_max);
@@ -403,18 +401,18 @@ std::optional<std::string> SymbolicShapes::find_in_one_variable(const RunValues&
   }
   for (const auto& target : clamped) {
     for (const auto* variable : all()) {
-      if (const auto line = find_line(*variable, target)) return target.text(*line);
+      if (const auto line = find_line(*variable, target)) return target.expression(*line);
     }
     const auto found = find_polynomial(all(), /*count=*/1, target, fitted_);
-    if (found) return target.text(*found);
+    if (found) return target.expression(*found);
   }
   if (const auto found = find_step(all(), values)) return found;
   auto variables = recent();
   for (const auto& sum : sums_) variables.push_back(&sum);
   const WantedSize plain(values, /*has_min=*/false, /*has_max=*/false);
-  if (const auto found = find_quotient(variables, plain)) return found->text();
+  if (const auto found = find_quotient(variables, plain)) return found->expression();
   for (const auto& target : clamped) {
-    if (const auto found = find_quotient(variables, target)) return target.text(*found);
+    if (const auto found = find_quotient(variables, target)) return target.expression(*found);
   }
   return std::nullopt;
 }

@@ -35,11 +35,11 @@ class ATTEND_API SymbolicShapes {
   /// Adds an expression whose value in run i is `values[i]`. For these values, `find` then returns
   /// this expression. Expressions that are found later may contain the added expression. Does
   /// nothing if an expression with these values is already known, or if all values are equal.
-  void add(const std::string& expression, const std::vector<int64_t>& values);
+  void add(const Expression& expression, const std::vector<int64_t>& values);
 
   /// A variable of the polynomials.
   struct Variable {
-    std::string text;             ///< SymPy expression
+    Expression expression;
     std::vector<int64_t> values;  ///< value in each run
   };
 
@@ -48,14 +48,14 @@ class ATTEND_API SymbolicShapes {
   /// Returns the symbols and the last of the other elements of `variables_`: a size often depends
   /// on sizes that were found just before.
   std::vector<const Variable*> recent() const;
-  std::optional<std::string> find_expression(const std::vector<int64_t>& values);
-  std::optional<std::string> find_in_one_variable(const std::vector<int64_t>& values) const;
+  std::optional<Expression> find_expression(const std::vector<int64_t>& values);
+  std::optional<Expression> find_in_one_variable(const std::vector<int64_t>& values) const;
 
   std::vector<std::size_t> fitted_;  // ascending
   std::size_t num_symbols_;
   std::vector<Variable> variables_;  // the symbols, then other expressions
   std::vector<Variable> sums_;       // polynomials of several variables
-  std::map<std::vector<int64_t>, std::optional<std::string>> found_;
+  std::map<std::vector<int64_t>, std::optional<Expression>> found_;
 };
 
 }  // namespace attend::program

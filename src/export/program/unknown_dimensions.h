@@ -17,7 +17,8 @@ inline constexpr const char* kUnknown = "unknown";
 
 /// Returns true if a size has a placeholder as expression.
 inline bool is_unknown(const Size& size) {
-  return size.expression.starts_with(kUnknown);
+  return size.expression.is(Expression::Kind::unbacked) &&
+         size.expression.text().starts_with(kUnknown);
 }
 
 }  // namespace attend::program

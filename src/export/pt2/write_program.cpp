@@ -1,7 +1,7 @@
 #include "export/pt2/write_program.h"
 
-#include "export/program/size_expression.h"
 #include "export/pt2/module_stacks.h"
+#include "pt2/sympy_text.h"
 
 #include <nlohmann/json.hpp>
 
@@ -28,8 +28,9 @@ Json json_of(const Device& device) {
 
 Json json_of(const Size& size) {
   if (size.expression.empty()) return {{"as_int", size.value}};
-  const auto hint = program::is_unbacked(size.expression) ? Json() : Json{{"as_int", size.value}};
-  return {{"as_expr", {{"expr_str", size.expression}, {"hint", hint}}}};
+  const bool has_hint = !size.expression.contains(Expression::Kind::unbacked);
+  const auto hint = has_hint ? Json{{"as_int", size.value}} : Json();
+  return {{"as_expr", {{"expr_str", sympy_text(size.expression)}, {"hint", hint}}}};
 }
 
 Json json_of(const TensorMeta& meta) {
