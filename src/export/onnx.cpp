@@ -132,7 +132,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
     if (!is_identifier(name)) name = fmt::format("input{}", i);
   }
   const auto traced = program::trace_program(module, forward, example_inputs, trace_options,
-                                             program::UnknownDimensions::placeholder, check_size);
+                                             TargetFormat::onnx, check_size);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
                     "forward must return at least one output, found 0");

@@ -23,8 +23,7 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   auto traced = program::trace_program(module, forward, example_inputs, options);
   if (program::decompose(traced.program)) {
-    program::infer_tensor_meta(traced, example_inputs, options.dynamic,
-                               program::UnknownDimensions::unbacked);
+    program::infer_tensor_meta(traced, example_inputs, options.dynamic, TargetFormat::pt2);
   }
   program::clamp_slices(traced.program);
   program::set_hints(traced.program);

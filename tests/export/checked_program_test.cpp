@@ -92,16 +92,10 @@ TEST(CheckedProgram, RunsDoNotShareUnbackedSymbols) {
   EXPECT_EQ(program.run({torch::ones({5, 3})}).at(0).size(0), 15);
 }
 
-TEST(CheckedProgram, DoesNotCheckSizesWithAPlaceholder) {
-  auto traced = trace_function(exp_sum);
-  sizes_in(traced, "exp")[0].expression = Expression::unbacked(kUnknown);
-  EXPECT_NO_THROW(checked_call(traced, torch::ones({9, 3}))());
-}
-
 TEST(CheckedProgram, EvaluatesSymInts) {
   auto traced = trace_function([](const torch::Tensor& x) { return x.tensor_split(2, 0)[1]; });
   ASSERT_TRUE(decompose(traced.program));
-  infer_tensor_meta(traced, {torch::ones({4, 3})}, {{0, 0, "batch"}}, UnknownDimensions::unbacked);
+  infer_tensor_meta(traced, {torch::ones({4, 3})}, {{0, 0, "batch"}}, TargetFormat::pt2);
   EXPECT_NO_THROW(checked_call(traced, torch::ones({5, 3}))());
   traced.program.sym_ints.rbegin()->second = {.value = 2, .expression = {}};
   EXPECT_THAT(checked_call(traced, torch::ones({5, 3})),

@@ -21,17 +21,17 @@ using torch::indexing::Slice;
 using Function = std::vector<torch::Tensor> (*)(const torch::Tensor& x);
 
 /// Traces a program with an input of shape (4, 6).
-TracedProgram trace(Function function, UnknownDimensions unknown = UnknownDimensions::unbacked) {
+TracedProgram trace(Function function, TargetFormat format = TargetFormat::pt2) {
   torch::manual_seed(1);
   return trace_program(
       torch::nn::Module(), [&](const auto& in) { return Outputs(function(in[0])); },
-      {torch::randn({4, 6})}, {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}}, unknown);
+      {torch::randn({4, 6})}, {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}}, format);
 }
 
 /// Returns the size of dimension `dimension` of each output, as an expression or a number.
 std::vector<std::string> sizes_of(Function function, std::size_t dimension = 0,
-                                  UnknownDimensions unknown = UnknownDimensions::unbacked) {
-  const auto traced = trace(function, unknown);
+                                  TargetFormat format = TargetFormat::pt2) {
+  const auto traced = trace(function, format);
   std::vector<std::string> sizes;
   for (const auto& output : traced.program.outputs) {
     const auto& name = std::get<TensorName>(output.value).name;
@@ -134,7 +134,8 @@ TEST(DataDependentSizes, OfSlicesAreClamped) {
     return std::vector{most.slice(0, 0, 3), most.slice(0, 1)};
   };
   EXPECT_THAT(sizes_of(slices), ElementsAre("min(u0, 3)", "max(-1 + u0, 0)"));
-  EXPECT_THAT(sizes_of(slices, 0, UnknownDimensions::placeholder), Each(StartsWith("unknown")));
+  EXPECT_THAT(sizes_of(slices, 0, TargetFormat::onnx),
+              ElementsAre("min(u0, 3)", "max(-1 + u0, 0)"));
 }
 
 TEST(DataDependentSizes, AreEqualForTheSameMask) {
@@ -157,14 +158,16 @@ TEST(DataDependentSizes, AreVariablesOfLaterSizes) {
 TEST(DataDependentSizes, AreUnbackedIfNoTriedValueChangesThem) {
   const auto all = [](const torch::Tensor& x) { return std::vector{x.masked_select(x == x)}; };
   EXPECT_THAT(sizes_of(all), ElementsAre("u0"));
-  EXPECT_THAT(sizes_of(all, 0, UnknownDimensions::placeholder), Each(StartsWith("unknown")));
+  EXPECT_THAT(sizes_of(all, 0, TargetFormat::onnx), ElementsAre("u0"));
 }
 
-TEST(DataDependentSizes, AreUnknownIfNoTriedValueSelectsElements) {
+TEST(DataDependentSizes, AreUnbackedIfNoTriedValueSelectsElements) {
   const auto none = [](const torch::Tensor& x) {
     return std::vector{x.masked_select(x > 50), torch::cat({x.masked_select(x > 50), x[0]})};
   };
-  EXPECT_THAT(sizes_of(none, 0, UnknownDimensions::placeholder), Each(StartsWith("unknown")));
+  for (const auto format : {TargetFormat::pt2, TargetFormat::onnx}) {
+    EXPECT_THAT(sizes_of(none, 0, format), ElementsAre("u0", "u2"));
+  }
 }
 
 TEST(DataDependentSizes, AreNotUnbackedIfTheMaskIsConstant) {

@@ -16,8 +16,7 @@ std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
     const auto options = options_of(any);
     const ExportGuard guard(*any.module, example, options, TargetFormat::onnx);
     const auto traced = with_source(any, [&] {
-      return program::trace_program(*any.module, any.forward, example, options,
-                                    program::UnknownDimensions::placeholder);
+      return program::trace_program(*any.module, any.forward, example, options, TargetFormat::onnx);
     });
     for (const auto& node : traced.program.nodes) used.insert(onnx::find_rule(node.target));
   }

@@ -1,7 +1,5 @@
 #include "export/program/checked_program.h"
 
-#include "export/program/unknown_dimensions.h"
-
 #include <fmt/format.h>
 
 #include <map>
@@ -60,7 +58,6 @@ std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>&
                                            name, tensor.dim(), sizes.size()));
     }
     for (std::size_t d = 0; d < sizes.size(); ++d) {
-      if (is_unknown(sizes[d])) continue;
       check(fmt::format("the size of dimension {} of the traced tensor '{}'", d, name),
             tensor.size(static_cast<int64_t>(d)), sizes[d]);
     }

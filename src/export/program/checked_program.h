@@ -22,7 +22,7 @@ class ATTEND_API CheckedProgram {
 
   /// Returns the outputs. Throws std::runtime_error if a SymInt or the size of a dimension differs
   /// from the number or expression in the metadata, or if the number of dimensions of a tensor
-  /// differs. Does not check sizes whose expression is a placeholder (see `is_unknown`).
+  /// differs. The first size that is an unbacked symbol determines the symbol.
   std::vector<torch::Tensor> run(const std::vector<torch::Tensor>& inputs) const;
 
  private:

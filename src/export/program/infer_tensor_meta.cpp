@@ -83,11 +83,10 @@ bool is_unbacked(const Size& size) {
 /// Finds the expressions of the sizes and strides of all tensors of a program.
 class SymbolicMeta {
  public:
-  SymbolicMeta(const Observations& observations, ExportedProgram& program,
-               UnknownDimensions unknown_dimensions)
+  SymbolicMeta(const Observations& observations, ExportedProgram& program, TargetFormat format)
       : observations_(observations),
         program_(program),
-        unknown_dimensions_(unknown_dimensions),
+        format_(format),
         sizes_(symbolic_shapes(observations, observations.runs().size())),
         strides_(symbolic_shapes(observations, observations.num_regular_runs())) {}
 
@@ -112,6 +111,9 @@ class SymbolicMeta {
   }
 
  private:
+  /// ONNX files have no strides, and finding their expressions is slow.
+  bool has_strides() const { return format_ != TargetFormat::onnx; }
+
   /// Returns the metadata of the tensor `name`. `known`: sizes that follow from the definition of
   /// the operator that returns the tensor. `inputs`: names of the operator's inputs.
   TensorMeta meta_of(const std::string& name, const ShapeFunctionResult& known,
@@ -123,8 +125,7 @@ class SymbolicMeta {
       const auto values = column(observation.sizes, i, observation.sizes.size());
       meta.sizes[i] = size(name, i, values, known, inputs);
     }
-    if (unknown_dimensions_ == UnknownDimensions::placeholder) return meta;
-    set_strides(meta, observation);
+    if (has_strides()) set_strides(meta, observation);
     return meta;
   }
 
@@ -166,7 +167,7 @@ class SymbolicMeta {
     const auto index = static_cast<std::size_t>(dimension);
     const bool is_whole = meta.sizes[index].expression == self.sizes[index].expression;
     if (!is_whole && dimension > 0 && meta.is_contiguous == true) meta.is_contiguous.reset();
-    if (unknown_dimensions_ == UnknownDimensions::placeholder) return;
+    if (!has_strides()) return;
     const auto step = Size{required_argument<int64_t>(slice, "step")};
     meta.strides = self.strides;
     meta.strides[index] = meta.strides[index] * step;
@@ -185,7 +186,7 @@ class SymbolicMeta {
       const auto& sizes = program_.tensors.at(input).sizes;
       const auto& observed = observations_.at(input).sizes;
       for (std::size_t i = 0; i < sizes.size(); ++i) {
-        if (sizes[i].expression.empty() || is_unknown(sizes[i])) continue;
+        if (sizes[i].expression.empty()) continue;
         if (column(observed, i, observed.size()) != values) continue;
         if (i == dimension || i + rank == dimension + sizes.size()) return sizes[i];
         other = sizes[i];
@@ -246,17 +247,10 @@ class SymbolicMeta {
                                                 observations_.at(name).meta.sizes.size())) {
       return *same;
     }
-    if (unknown_dimensions_ == UnknownDimensions::placeholder) {
-      const auto found = sizes_.find(values);
-      return found ? *found
-                   : Size{.value = values.front(),
-                          .expression = Expression::unbacked(
-                              fmt::format("{}({})", kUnknown, fmt::join(values, ",")))};
-    }
     // The size is also looked up in `strides_`, but the result is not used. If the size is a floor
     // division or a clamped size, find() adds it to the variables of `strides_`, so that
     // expressions of strides can contain the size.
-    strides_.find(regular(values));
+    if (has_strides()) strides_.find(regular(values));
     if (const auto found = sizes_.find(values)) return *found;
     return new_unbacked(values, /*is_variable=*/true);
   }
@@ -272,7 +266,7 @@ class SymbolicMeta {
     if (values_of_origin == values) return size_of_origin;
     const auto found = sizes_.find(values);
     if (found && (!size.depends_on_inputs || is_unbacked(*found))) return found;
-    if (unknown_dimensions_ == UnknownDimensions::placeholder) {
+    if (format_ == TargetFormat::onnx) {
       if (!found) return std::nullopt;
       // Without this error, this size, and later sizes that are computed from this size, would be
       // mistaken for sizes that do not depend on values.
@@ -306,7 +300,7 @@ class SymbolicMeta {
 
   const Observations& observations_;
   ExportedProgram& program_;
-  UnknownDimensions unknown_dimensions_;
+  TargetFormat format_;
   SymbolicShapes sizes_;    // expressions of sizes, found from all runs
   SymbolicShapes strides_;  // expressions of strides, found from the first runs (`regular`)
   /// For each `DataDependentSize::origin`: the values of the size in all runs, and the unbacked
@@ -318,8 +312,7 @@ class SymbolicMeta {
 }  // namespace
 
 void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
-                       const std::vector<DynamicDimension>& dynamic,
-                       UnknownDimensions unknown_dimensions) {
+                       const std::vector<DynamicDimension>& dynamic, TargetFormat format) {
   auto& program = traced.program;
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) continue;
@@ -330,7 +323,7 @@ void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& 
   for (const auto& dimension : observations.dimensions()) {
     program.ranges[dimension.symbol] = dimension.range;
   }
-  SymbolicMeta meta(observations, program, unknown_dimensions);
+  SymbolicMeta meta(observations, program, format);
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) program.tensors[input.name] = meta.of_input(input.name);
   }

@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/export/export_options.h"
+#include "export/check_names.h"
 #include "export/program/from_trace.h"
 
 #include <vector>
@@ -10,14 +11,14 @@ namespace attend::program {
 
 /// Fills in the tensor metadata of a traced program: dtypes, sizes and strides. Runs the program at
 /// several sizes to find the sizes and strides as expressions of the dynamic dimensions.
-/// `unknown_dimensions`: handling of sizes without such an expression. Throws RejectedInputs if the
-/// program rejects sizes within the ranges of the dynamic dimensions. Throws std::runtime_error,
-/// with the name of the tensor, if the number of dimensions of a tensor is not constant. With
-/// UnknownDimensions::placeholder, also throws this error if a size depends on the values of the
+/// A size without such an expression becomes an unbacked symbol. For ONNX, strides have the
+/// example's values. Throws RejectedInputs if the program rejects sizes within the ranges of the
+/// dynamic dimensions. Throws std::runtime_error, with the name of the tensor, if the number of
+/// dimensions of a tensor is not constant, or, for ONNX, if a size depends on the values of the
 /// inputs, but is the same for all values that the exporter tries.
 ATTEND_API void infer_tensor_meta(TracedProgram& traced,
                                   const std::vector<torch::Tensor>& example_inputs,
                                   const std::vector<DynamicDimension>& dynamic,
-                                  UnknownDimensions unknown_dimensions);
+                                  TargetFormat format);
 
 }  // namespace attend::program

@@ -1,7 +1,6 @@
 #include "export/program/shape_functions.h"
 
 #include "export/program/node_arguments.h"
-#include "export/program/unknown_dimensions.h"
 #include "program/target.h"
 
 #include <c10/core/WrapDimMinimal.h>
@@ -45,7 +44,6 @@ class ShapeFunction {
       : node_(node), program_(program) {}
 
   ShapeFunctionResult run() && {
-    if (has_unknown_input()) return {};
     const auto key = key_of(node_.target);
     const std::string_view name = std::string_view(key).substr(0, key.find('.'));
     if (key == "slice.Tensor") slice();
@@ -183,15 +181,6 @@ class ShapeFunction {
       return;
     }
     sizes_[{std::get<TensorName>(output).name, dimension}] = size;
-  }
-
-  bool has_unknown_input() const {
-    return std::any_of(node_.inputs.begin(), node_.inputs.end(), [&](const NamedArgument& input) {
-      const auto* tensor = std::get_if<TensorName>(&input.value);
-      if (tensor == nullptr) return false;
-      const auto& sizes = program_.tensors.at(tensor->name).sizes;
-      return std::any_of(sizes.begin(), sizes.end(), is_unknown);
-    });
   }
 
   const std::vector<Size>& sizes_of(std::string_view argument) const {

@@ -18,7 +18,7 @@ using ShapeFunctionResult = std::map<std::pair<std::string, std::size_t>, Size>;
 /// Returns only sizes whose expressions contain FloorDiv, Min or Max. `SymbolicShapes` is not
 /// reliable for such sizes: it derives an expression from the sizes in some runs, and a constant in
 /// the expression may be wrong for sizes that do not occur in these runs. Sizes with other
-/// expressions are left to `SymbolicShapes`. Returns {} if the size of an input is unknown. The
+/// expressions are left to `SymbolicShapes`. The
 /// sizes of the inputs must be in `program.tensors` and `program.sym_ints`.
 ATTEND_API ShapeFunctionResult shape_function(const Node& node, const ExportedProgram& program);
 

@@ -20,7 +20,7 @@ std::vector<torch::Tensor> TracedProgram::constants() const {
 
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
-                            const ExportOptions& options, UnknownDimensions unknown_dimensions,
+                            const ExportOptions& options, TargetFormat format,
                             const std::function<void(const TracedProgram&)>& after_trace) {
   const StaticShapesGuard static_shapes_guard;
   auto scripted = to_script_module(module);
@@ -30,7 +30,7 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
   if (after_trace) after_trace(traced);
   traced.integers = integer_constants(*scripted.get_method("forward").graph());
   try {
-    infer_tensor_meta(traced, example_inputs, options.dynamic, unknown_dimensions);
+    infer_tensor_meta(traced, example_inputs, options.dynamic, format);
   } catch (const RejectedInputs& error) {
     const auto inputs = copies_of(error.inputs);
     try {

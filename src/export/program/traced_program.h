@@ -2,7 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/export/export_options.h"
-#include "export/program/unknown_dimensions.h"
+#include "export/check_names.h"
 #include "program/exported_program.h"
 
 #include <torch/nn/module.h>
@@ -34,7 +34,7 @@ struct ATTEND_API TracedProgram {
 ATTEND_API TracedProgram
 trace_program(const torch::nn::Module& module, const Forward& function,
               const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,
-              UnknownDimensions unknown_dimensions = UnknownDimensions::unbacked,
+              TargetFormat format = TargetFormat::pt2,
               const std::function<void(const TracedProgram&)>& after_trace = {});
 
 }  // namespace attend::program
