@@ -12,6 +12,17 @@ namespace {
 
 using Names = std::set<std::string_view>;
 
+/// Returns the words of a text.
+Names names_in(std::string_view text) {
+  Names names;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find(' ', begin), text.size());
+    names.insert(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
 bool is_among(const Names& names, std::string_view name) {
   return names.count(name) > 0;
 }
@@ -32,135 +43,53 @@ bool is_python_special(std::string_view name) {
 }
 
 bool is_python_keyword(std::string_view name) {
-  static const Names all{"False",  "None",   "True",    "and",      "as",       "assert", "async",
-                         "await",  "break",  "class",   "continue", "def",      "del",    "elif",
-                         "else",   "except", "finally", "for",      "from",     "global", "if",
-                         "import", "in",     "is",      "lambda",   "nonlocal", "not",    "or",
-                         "pass",   "raise",  "return",  "try",      "while",    "with",   "yield"};
+  static const auto all = names_in(
+      "False None True and as assert async await break class continue def del elif else except "
+      "finally for from global if import in is lambda nonlocal not or pass raise return try "
+      "while with yield");
   return is_among(all, name);
 }
 
 /// Returns true for the words that the parser of TorchScript reserves. Python's other keywords,
 /// such as `lambda`, are not reserved.
 bool is_torchscript_keyword(std::string_view name) {
-  static const Names all{"Ellipsis", "False",  "None",  "NoneType", "True",     "and",
-                         "as",       "assert", "break", "class",    "continue", "def",
-                         "del",      "elif",   "else",  "for",      "global",   "if",
-                         "import",   "in",     "is",    "not",      "or",       "pass",
-                         "raise",    "return", "torch", "while",    "with"};
+  static const auto all = names_in(
+      "Ellipsis False None NoneType True and as assert break class continue def del elif else "
+      "for global if import in is not or pass raise return torch while with");
   return is_among(all, name);
 }
 
 /// Returns true for the names of attributes that torch.jit.load needs in each module.
 bool is_script_module_attribute(std::string_view name) {
-  static const Names all{"_backward_hooks",
-                         "_backward_pre_hooks",
-                         "_buffers",
-                         "_c",
-                         "_concrete_type",
-                         "_forward_hooks",
-                         "_forward_pre_hooks",
-                         "_initializing",
-                         "_load_state_dict_post_hooks",
-                         "_load_state_dict_pre_hooks",
-                         "_modules",
-                         "_parameters",
-                         "_state_dict_hooks",
-                         "_state_dict_pre_hooks",
-                         "forward",
-                         "training"};
+  static const auto all = names_in(
+      "_backward_hooks _backward_pre_hooks _buffers _c _concrete_type _forward_hooks "
+      "_forward_pre_hooks _initializing _load_state_dict_post_hooks _load_state_dict_pre_hooks "
+      "_modules _parameters _state_dict_hooks _state_dict_pre_hooks forward training");
   return is_among(all, name);
 }
 
 /// Returns true for the names of the attributes of torch.nn.Module. Each module of a loaded .pt2
 /// archive has these attributes.
 bool is_module_attribute(std::string_view name) {
-  static const Names all{"T_destination",
-                         "_apply",
-                         "_backward_hooks",
-                         "_backward_pre_hooks",
-                         "_buffers",
-                         "_call_impl",
-                         "_compiled_call_impl",
-                         "_forward_hooks",
-                         "_forward_hooks_always_called",
-                         "_forward_hooks_with_kwargs",
-                         "_forward_pre_hooks",
-                         "_forward_pre_hooks_with_kwargs",
-                         "_get_backward_hooks",
-                         "_get_backward_pre_hooks",
-                         "_get_name",
-                         "_is_full_backward_hook",
-                         "_load_from_state_dict",
-                         "_load_state_dict_post_hooks",
-                         "_load_state_dict_pre_hooks",
-                         "_maybe_warn_non_full_backward_hook",
-                         "_modules",
-                         "_named_members",
-                         "_non_persistent_buffers_set",
-                         "_parameters",
-                         "_register_load_state_dict_pre_hook",
-                         "_register_state_dict_hook",
-                         "_replicate_for_data_parallel",
-                         "_save_to_state_dict",
-                         "_slow_forward",
-                         "_state_dict_hooks",
-                         "_state_dict_pre_hooks",
-                         "_version",
-                         "_wrapped_call_impl",
-                         "add_module",
-                         "apply",
-                         "bfloat16",
-                         "buffers",
-                         "call_super_init",
-                         "children",
-                         "compile",
-                         "cpu",
-                         "cuda",
-                         "double",
-                         "dump_patches",
-                         "eval",
-                         "extra_repr",
-                         "float",
-                         "forward",
-                         "get_buffer",
-                         "get_extra_state",
-                         "get_parameter",
-                         "get_submodule",
-                         "half",
-                         "ipu",
-                         "load_state_dict",
-                         "modules",
-                         "mtia",
-                         "named_buffers",
-                         "named_children",
-                         "named_modules",
-                         "named_parameters",
-                         "parameters",
-                         "register_backward_hook",
-                         "register_buffer",
-                         "register_forward_hook",
-                         "register_forward_pre_hook",
-                         "register_full_backward_hook",
-                         "register_full_backward_pre_hook",
-                         "register_load_state_dict_post_hook",
-                         "register_load_state_dict_pre_hook",
-                         "register_module",
-                         "register_parameter",
-                         "register_state_dict_post_hook",
-                         "register_state_dict_pre_hook",
-                         "requires_grad_",
-                         "set_extra_state",
-                         "set_submodule",
-                         "share_memory",
-                         "state_dict",
-                         "to",
-                         "to_empty",
-                         "train",
-                         "training",
-                         "type",
-                         "xpu",
-                         "zero_grad"};
+  static const auto all = names_in(
+      "T_destination _apply _backward_hooks _backward_pre_hooks _buffers _call_impl "
+      "_compiled_call_impl _forward_hooks _forward_hooks_always_called "
+      "_forward_hooks_with_kwargs _forward_pre_hooks _forward_pre_hooks_with_kwargs "
+      "_get_backward_hooks _get_backward_pre_hooks _get_name _is_full_backward_hook "
+      "_load_from_state_dict _load_state_dict_post_hooks _load_state_dict_pre_hooks "
+      "_maybe_warn_non_full_backward_hook _modules _named_members _non_persistent_buffers_set "
+      "_parameters _register_load_state_dict_pre_hook _register_state_dict_hook "
+      "_replicate_for_data_parallel _save_to_state_dict _slow_forward _state_dict_hooks "
+      "_state_dict_pre_hooks _version _wrapped_call_impl add_module apply bfloat16 buffers "
+      "call_super_init children compile cpu cuda double dump_patches eval extra_repr float "
+      "forward get_buffer get_extra_state get_parameter get_submodule half ipu load_state_dict "
+      "modules mtia named_buffers named_children named_modules named_parameters parameters "
+      "register_backward_hook register_buffer register_forward_hook register_forward_pre_hook "
+      "register_full_backward_hook register_full_backward_pre_hook "
+      "register_load_state_dict_post_hook register_load_state_dict_pre_hook register_module "
+      "register_parameter register_state_dict_post_hook register_state_dict_pre_hook "
+      "requires_grad_ set_extra_state set_submodule share_memory state_dict to to_empty train "
+      "training type xpu zero_grad");
   return is_among(all, name);
 }
 
@@ -168,45 +97,15 @@ bool is_module_attribute(std::string_view name) {
 /// attributes that torch.fx.GraphModule has and torch.nn.Module does not have, and variables in the
 /// generated code of the module.
 bool is_graph_module_attribute(std::string_view name) {
-  static const Names all{"_boxed_call",
-                         "_code",
-                         "_create_node_hooks",
-                         "_deepcopy_hooks",
-                         "_deepcopy_init",
-                         "_erase_node_hooks",
-                         "_graph",
-                         "_guards_fn",
-                         "_in_spec",
-                         "_lineno_map",
-                         "_out_spec",
-                         "_prologue_start",
-                         "_recompile_submodules",
-                         "_register_create_node_hook",
-                         "_register_deepcopy_hook",
-                         "_register_erase_node_hook",
-                         "_register_replace_node_hook",
-                         "_replace_hooks",
-                         "_set_replace_hook",
-                         "_tracer_cls",
-                         "_tracer_extras",
-                         "_unregister_create_node_hook",
-                         "_unregister_deepcopy_hook",
-                         "_unregister_erase_node_hook",
-                         "_unregister_replace_node_hook",
-                         "_wrapped_call",
-                         "add_submodule",
-                         "code",
-                         "delete_all_unused_submodules",
-                         "delete_submodule",
-                         "graph",
-                         "meta",
-                         "print_readable",
-                         "range_constraints",
-                         "recompile",
-                         "self",
-                         "shape_env",
-                         "to_folder",
-                         "validate_inputs"};
+  static const auto all = names_in(
+      "_boxed_call _code _create_node_hooks _deepcopy_hooks _deepcopy_init _erase_node_hooks "
+      "_graph _guards_fn _in_spec _lineno_map _out_spec _prologue_start _recompile_submodules "
+      "_register_create_node_hook _register_deepcopy_hook _register_erase_node_hook "
+      "_register_replace_node_hook _replace_hooks _set_replace_hook _tracer_cls _tracer_extras "
+      "_unregister_create_node_hook _unregister_deepcopy_hook _unregister_erase_node_hook "
+      "_unregister_replace_node_hook _wrapped_call add_submodule code "
+      "delete_all_unused_submodules delete_submodule graph meta print_readable "
+      "range_constraints recompile self shape_env to_folder validate_inputs");
   return is_among(all, name);
 }
 
@@ -250,10 +149,10 @@ const char* identifier_error(std::string_view name, TargetFormat format) {
     return "must be identifiers (letters, digits and _, without a leading digit)";
   }
   if (is_python_keyword(name)) return "must not be Python keywords";
-  static const Names torchscript{
-      "CONSTANTS", "Ellipsis", "NoneType", "_",     "fork",           "getattr",      "inf",
-      "nan",       "ops",      "self",     "torch", "unchecked_cast", "uninitialized"};
-  static const Names pt2{"device", "fx_pytree", "inf", "nan", "pytree", "self", "torch"};
+  static const auto torchscript = names_in(
+      "CONSTANTS Ellipsis NoneType _ fork getattr inf nan ops self torch unchecked_cast "
+      "uninitialized");
+  static const auto pt2 = names_in("device fx_pytree inf nan pytree self torch");
   const auto& used = format == TargetFormat::torchscript ? torchscript : pt2;
   return is_among(used, name) ? "must not be names that the code in the file uses" : "";
 }
