@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <utility>
 
 namespace attend {
 namespace {
@@ -13,12 +14,16 @@ double value_of(const OperatorCost& cost, int64_t OperatorCost::*member) {
 
 }  // namespace
 
-CostModel::CostModel(const SizesByName& base, const OperatorCost& cost) : base_cost_(cost) {
+CostModel::CostModel(const SizesByName& base, const OperatorCost& cost)
+    : base_(base), base_cost_(cost) {
   for (const auto& [dimension, size] : base) costs_[dimension][size] = cost;
 }
 
-void CostModel::add(const std::string& dimension, int64_t size, const OperatorCost& cost) {
-  costs_.at(dimension)[size] = cost;
+void CostModel::add(const SizesByName& sizes, const OperatorCost& cost) {
+  const auto [changed, base] = std::mismatch(sizes.begin(), sizes.end(), base_.begin());
+  if (changed == sizes.end() || !std::equal(std::next(changed), sizes.end(), std::next(base)))
+    return;
+  costs_.at(changed->first)[changed->second] = cost;
 }
 
 OperatorCost CostModel::predict(const SizesByName& sizes) const {
@@ -55,6 +60,30 @@ double CostModel::growth(const std::string& dimension, int64_t size,
   }
   if (next->first == size || next == costs.begin()) return value_of(next->second, member) / base;
   return from(*next, power_between(*std::prev(next), *next));
+}
+
+RunLoop::RunLoop(const SizesByName& base, const Limits& limits, Run run)
+    : limits_(limits), run_(std::move(run)), costs_(base, run_(base)) {
+  limits_.elements = std::max(limits_.elements, 2 * costs_.predict(base).elements);
+}
+
+bool RunLoop::run_if_affordable(const SizesByName& sizes) {
+  if (!is_affordable(sizes, limits_.elements)) return false;
+  const auto cost = run_(sizes);
+  costs_.add(sizes, cost);
+  limits_.elements -= cost.elements;
+  return true;
+}
+
+bool RunLoop::run_if_affordable(const SizesByName& sizes, int64_t max_elements) {
+  if (!is_affordable(sizes, max_elements)) return false;
+  run(sizes);
+  return true;
+}
+
+bool RunLoop::is_affordable(const SizesByName& sizes, int64_t max_elements) const {
+  const auto predicted = costs_.predict(sizes);
+  return predicted.bytes <= limits_.bytes && predicted.elements <= max_elements;
 }
 
 }  // namespace attend

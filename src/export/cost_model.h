@@ -5,6 +5,7 @@
 #include "export/resize.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 
@@ -18,9 +19,9 @@ class ATTEND_API CostModel {
   /// the costs at other sizes.
   CostModel(const SizesByName& base, const OperatorCost& cost);
 
-  /// Adds the cost at sizes that differ from the base sizes only in `dimension`. `size`: the size
-  /// of this dimension.
-  void add(const std::string& dimension, int64_t size, const OperatorCost& cost);
+  /// Adds the cost at other sizes. Ignores sizes that differ from the base sizes in several
+  /// dimensions.
+  void add(const SizesByName& sizes, const OperatorCost& cost);
 
   /// Returns an estimate: the cost at the base sizes, multiplied by one factor per dimension. The
   /// factor of a dimension is the cost if only this dimension changes, divided by the cost at the
@@ -41,8 +42,38 @@ class ATTEND_API CostModel {
  private:
   double growth(const std::string& dimension, int64_t size, int64_t OperatorCost::*member) const;
 
+  SizesByName base_;
   OperatorCost base_cost_;
   std::map<std::string, std::map<int64_t, OperatorCost>> costs_;  // by dimension and size
+};
+
+/// Runs a function at several sizes of the dynamic dimensions, unless it is predicted to need too
+/// much memory or time.
+class ATTEND_API RunLoop {
+ public:
+  using Run = std::function<OperatorCost(const SizesByName& sizes)>;
+  struct Limits {
+    int64_t bytes = 0;  ///< memory of a run, see `OperatorCost::bytes`
+    int64_t elements =
+        0;  ///< sum over all runs of `run_if_affordable`; at least twice the base run
+  };
+
+  /// Runs at the base sizes.
+  RunLoop(const SizesByName& base, const Limits& limits, Run run);
+
+  void run(const SizesByName& sizes) { costs_.add(sizes, run_(sizes)); }
+  /// Returns false, without a run, if the limits would be exceeded.
+  bool run_if_affordable(const SizesByName& sizes);
+  /// As above with other limits: `max_elements` for this run alone.
+  bool run_if_affordable(const SizesByName& sizes, int64_t max_elements);
+  const CostModel& costs() const { return costs_; }
+
+ private:
+  bool is_affordable(const SizesByName& sizes, int64_t max_elements) const;
+
+  Limits limits_;  // `elements` decreases with each run
+  Run run_;
+  CostModel costs_;
 };
 
 }  // namespace attend

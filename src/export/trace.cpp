@@ -3,9 +3,9 @@
 #include "export/bool_scalars.h"
 #include "export/numbered_names.h"
 #include "export/resize.h"
+#include "export/schedule.h"
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
-#include "export/trial_sizes.h"
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -125,7 +125,8 @@ std::vector<c10::IValue> graph_constants(const jit::Graph& graph) {
 std::set<int64_t> integer_constants(const jit::Graph& graph) {
   std::set<int64_t> constants;
   const auto add = [&](int64_t number) {
-    if (number > -kMaxTrialSize && number < kMaxTrialSize) constants.insert(std::abs(number));
+    if (number > -kMaxScheduledSize && number < kMaxScheduledSize)
+      constants.insert(std::abs(number));
   };
   for (const auto& value : graph_constants(graph)) {
     if (value.isInt()) add(value.toInt());

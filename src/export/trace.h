@@ -22,7 +22,7 @@ bool is_call(const torch::jit::Node& node);
 std::vector<c10::IValue> graph_constants(const torch::jit::Graph& graph);
 
 /// Returns the absolute values of the integer constants in a traced graph. Omits absolute values of
-/// kMaxTrialSize or more.
+/// kMaxScheduledSize or more.
 std::set<int64_t> integer_constants(const torch::jit::Graph& graph);
 
 /// Traces `function` with `inputs` and adds the graph to `scripted` as the method `name`. If

@@ -30,12 +30,14 @@ std::vector<int64_t> column(const std::vector<std::vector<int64_t>>& runs, std::
 /// Returns a `SymbolicShapes` with the symbols of the dynamic dimensions and the values of the
 /// symbols in the first `count` runs.
 SymbolicShapes symbolic_shapes(const Observations& observations, std::size_t count) {
-  const auto& dimensions = observations.dimensions();
   std::vector<std::string> symbols;
   std::vector<std::vector<int64_t>> values;
-  for (std::size_t i = 0; i < dimensions.size(); ++i) {
-    symbols.push_back(dimensions[i].symbol);
-    values.push_back(column(observations.runs(), i, count));
+  for (const auto& dimension : observations.dimensions()) {
+    symbols.push_back(dimension.symbol);
+    auto& sizes = values.emplace_back();
+    for (std::size_t run = 0; run < count; ++run) {
+      sizes.push_back(observations.runs()[run].at(dimension.name));
+    }
   }
   return {symbols, values, observations.fitted()};
 }
@@ -197,11 +199,10 @@ class SymbolicMeta {
 
   /// Returns true if a size has the given values in all runs.
   bool equals(const Size& size, const std::vector<int64_t>& values) const {
-    const auto& dimensions = observations_.dimensions();
     std::map<std::string, int64_t> symbols;
     for (std::size_t run = 0; run < values.size(); ++run) {
-      for (std::size_t i = 0; i < dimensions.size(); ++i) {
-        symbols[dimensions[i].symbol] = observations_.runs()[run][i];
+      for (const auto& dimension : observations_.dimensions()) {
+        symbols[dimension.symbol] = observations_.runs()[run].at(dimension.name);
       }
       for (const auto& [symbol, unbacked] : unbacked_) symbols[symbol] = unbacked[run];
       if (evaluate(size, symbols) != values[run]) return false;
@@ -321,7 +322,7 @@ void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& 
   program.ranges.clear();
   const Observations observations(traced, example_inputs, dynamic);
   for (const auto& dimension : observations.dimensions()) {
-    program.ranges[dimension.symbol] = dimension.range;
+    program.ranges[dimension.symbol] = dimension.range();
   }
   SymbolicMeta meta(observations, program, format);
   for (const auto& input : program.inputs) {

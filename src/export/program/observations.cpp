@@ -15,6 +15,8 @@
 namespace attend::program {
 namespace {
 
+constexpr uint64_t kSeed = 2;  // of random sizes; the verification uses others
+
 void check_rank(const std::string& name, std::size_t rank, const TensorMeta& meta) {
   if (meta.sizes.size() == rank) return;
   throw std::runtime_error(
@@ -44,32 +46,30 @@ Observations::Observations(const TracedProgram& traced, const std::vector<torch:
     : program_(traced.program),
       example_(example),
       dynamic_(dynamic),
-      dimensions_(sampled_dimensions(example, dynamic, traced.integers)),
+      dimensions_(scheduled_dimensions(example, dynamic, traced.integers, kSeed)),
       runner_(traced.program, traced.weights, example.front().device(), {.namespaces = {"aten"}}) {
-  const auto near_runs = runs_of(dimensions_);
-  observe(inputs_of(near_runs.front()), [&](const std::string& name, const torch::Tensor& tensor) {
+  std::erase_if(dimensions_, [](const auto& dimension) { return dimension.symbol.empty(); });
+  const auto sizes = fitting_sizes(dimensions_);
+  observe(inputs_of(sizes.near.front()), [&](const std::string& name, const torch::Tensor& tensor) {
     observations_[name].meta = static_meta(tensor);
   });
   auto tensors = program_.tensors;  // of the weights
   for (const auto& [name, observation] : observations_) tensors[name] = observation.meta;
   data_dependent_ = data_dependent_sizes(program_, tensors);
-  for (const auto& run : near_runs) record(run, layouts_of(inputs_of(run)));
-  record_far_runs();
+  for (const auto& run : sizes.near) record(run, layouts_of(inputs_of(run)));
+  record_far_runs(sizes.far);
   num_regular_runs_ = runs_.size();
-  for (const auto& run : runs_with_ones(dimensions_, near_runs)) {
-    record(run, layouts_of(inputs_of(run)));
-  }
+  for (const auto& run : sizes.with_ones) record(run, layouts_of(inputs_of(run)));
   record_other_values();
   record_smaller_sizes();
 }
 
 std::vector<std::size_t> Observations::fitted() const {
   constexpr int64_t kSmall = 1024;
-  const auto is_small = [&](const Run& run) {
-    for (std::size_t i = 0; i < run.size(); ++i) {
-      if (run[i] > std::max(kSmall, 4 * runs_.at(1)[i])) return false;
-    }
-    return true;
+  const auto is_small = [&](const SizesByName& run) {
+    return std::all_of(run.begin(), run.end(), [&](const auto& size) {
+      return size.second <= std::max(kSmall, 4 * runs_.at(1).at(size.first));
+    });
   };
   std::vector<std::size_t> indices;
   for (std::size_t i = 0; i < num_regular_runs_; ++i) {
@@ -78,14 +78,10 @@ std::vector<std::size_t> Observations::fitted() const {
   return indices;
 }
 
-/// Records the runs of `far_runs_of`. Omits runs that are predicted to need too much memory or
-/// time.
-void Observations::record_far_runs() {
-  constexpr int64_t kMaxBytes = int64_t{64} << 20;
-  int64_t remaining_elements = int64_t{1} << 28;
-  const auto base = runs_.at(1);
+/// Records runs, but omits those that are predicted to need too much memory or time.
+void Observations::record_far_runs(const std::vector<SizesByName>& runs) {
   std::vector<Layout> layouts;
-  const auto run_with_cost = [&](const Run& run) {
+  const auto run_at = [&](const SizesByName& run) {
     OperatorCost cost;
     const auto inputs = inputs_of(run);
     const OperatorCostGuard guard(cost);
@@ -93,18 +89,9 @@ void Observations::record_far_runs() {
     cost.bytes = std::max(cost.bytes, bytes_of(inputs));
     return cost;
   };
-  CostModel costs(by_name(base), run_with_cost(base));
-  for (const auto& run : far_runs_of(dimensions_, runs_)) {
-    const auto predicted = costs.predict(by_name(run));
-    if (predicted.bytes > kMaxBytes || predicted.elements > remaining_elements) continue;
-    const auto cost = run_with_cost(run);
-    remaining_elements -= cost.elements;
-    const auto [changed, same] = std::mismatch(run.begin(), run.end(), base.begin());
-    if (changed != run.end() && std::equal(changed + 1, run.end(), same + 1)) {
-      const auto& dimension = dimensions_[static_cast<std::size_t>(changed - run.begin())];
-      costs.add(dimension.name, *changed, cost);
-    }
-    record(run, layouts);
+  RunLoop loop(runs_.at(1), {.bytes = int64_t{64} << 20, .elements = int64_t{1} << 28}, run_at);
+  for (const auto& run : runs) {
+    if (loop.run_if_affordable(run)) record(run, layouts);
   }
 }
 
@@ -147,7 +134,7 @@ void Observations::record_smaller_sizes() {
   }
 }
 
-void Observations::record(const Run& run, const std::vector<Layout>& layouts) {
+void Observations::record(const SizesByName& run, const std::vector<Layout>& layouts) {
   runs_.push_back(run);
   for (const auto& [name, sizes, strides, is_contiguous] : layouts) {
     auto& observation = observations_.at(name);
@@ -203,15 +190,9 @@ void Observations::observe(const std::vector<torch::Tensor>& inputs,
   }
 }
 
-SizesByName Observations::by_name(const Run& run) const {
-  SizesByName sizes;
-  for (std::size_t i = 0; i < run.size(); ++i) sizes[dimensions_[i].name] = run[i];
-  return sizes;
-}
-
-std::vector<torch::Tensor> Observations::inputs_of(const Run& run) const {
+std::vector<torch::Tensor> Observations::inputs_of(const SizesByName& run) const {
   auto sizes = sizes_of(example_, dynamic_);
-  for (const auto& [name, size] : by_name(run)) sizes[name] = size;
+  for (const auto& [name, size] : run) sizes[name] = size;
   return resize(example_, dynamic_, sizes);
 }
 

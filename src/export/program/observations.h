@@ -2,9 +2,9 @@
 
 #include "attend/export/export_options.h"
 #include "export/program/data_dependent_sizes.h"
-#include "export/program/sampled_sizes.h"
 #include "export/program/traced_program.h"
 #include "export/resize.h"
+#include "export/schedule.h"
 #include "program/runner.h"
 
 #include <torch/types.h>
@@ -38,9 +38,9 @@ struct RejectedInputs : std::runtime_error {
 TensorMeta static_meta(const torch::Tensor& tensor);
 
 /// Runs a program at several sizes and with several values of the inputs, and records the metadata
-/// of the tensors in each run. The first runs are those of `runs_of`, `far_runs_of` and
-/// `runs_with_ones`. Then there are runs at the example's sizes with other values of the inputs, or
-/// with other data-dependent sizes. Keeps references to the arguments.
+/// of the tensors in each run. The first runs are those of `fitting_sizes`. Then there are runs at
+/// the example's sizes with other values of the inputs, or with other data-dependent sizes. Keeps
+/// references to the arguments.
 class Observations {
  public:
   /// Throws RejectedInputs if the program rejects sizes within the ranges of the dynamic
@@ -48,11 +48,12 @@ class Observations {
   Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
                const std::vector<DynamicDimension>& dynamic);
 
-  const std::vector<SampledDimension>& dimensions() const { return dimensions_; }
+  const std::vector<ScheduledDimension>& dimensions() const { return dimensions_; }
   const DataDependentSizes& data_dependent() const { return data_dependent_; }
-  /// Sizes of the dynamic dimensions in each run.
-  const std::vector<Run>& runs() const { return runs_; }
-  /// Number of regular runs. These are the first runs, those of `runs_of` and `far_runs_of`.
+  /// Sizes of the dynamic dimensions in each run. Run 0 has the example's sizes, run 1 the
+  /// smallest.
+  const std::vector<SizesByName>& runs() const { return runs_; }
+  /// Number of regular runs. These are the first runs, those near and far without size 1.
   /// Expressions of strides are found only from regular runs: in later runs, a dimension may have
   /// size 1, and the stride of a dimension of size 1 is arbitrary.
   std::size_t num_regular_runs() const { return num_regular_runs_; }
@@ -74,24 +75,23 @@ class Observations {
 
   using Recorder = std::function<void(const std::string& name, const torch::Tensor& tensor)>;
 
-  void record_far_runs();
+  void record_far_runs(const std::vector<SizesByName>& runs);
   void record_other_values();
   void record_smaller_sizes();
-  void record(const Run& run, const std::vector<Layout>& layouts);
+  void record(const SizesByName& run, const std::vector<Layout>& layouts);
   void record_if_accepted(const std::vector<torch::Tensor>& inputs, const Recorder& change = {});
   std::vector<Layout> layouts_of(const std::vector<torch::Tensor>& inputs,
                                  const Recorder& change = {}) const;
   void observe(const std::vector<torch::Tensor>& inputs, const Recorder& recorder) const;
-  SizesByName by_name(const Run& run) const;
-  std::vector<torch::Tensor> inputs_of(const Run& run) const;
+  std::vector<torch::Tensor> inputs_of(const SizesByName& run) const;
 
   const ExportedProgram& program_;
   const std::vector<torch::Tensor>& example_;
   const std::vector<DynamicDimension>& dynamic_;
-  std::vector<SampledDimension> dimensions_;
+  std::vector<ScheduledDimension> dimensions_;
   Runner runner_;
   DataDependentSizes data_dependent_;
-  std::vector<Run> runs_;
+  std::vector<SizesByName> runs_;
   std::size_t num_regular_runs_ = 0;
   std::map<std::string, Observation> observations_;
 };
