@@ -13,8 +13,6 @@ namespace attend::program {
 namespace {
 
 using Kind = Expression::Kind;
-using Symbols = std::map<std::string, int64_t>;
-using Ranges = std::map<std::string, Range>;
 
 int64_t floored_quotient(int64_t a, int64_t b) {
   return a / b - static_cast<int64_t>(a % b != 0 && (a < 0) != (b < 0));
@@ -31,17 +29,6 @@ int64_t apply(Kind function, int64_t a, int64_t b) {
   if (function == Kind::max) result = std::max(a, b);
   if (overflows) throw std::overflow_error("a size overflows 64 bits");
   return result;
-}
-
-int64_t value_of(const Expression& expression, const Symbols& symbols) {
-  const auto& arguments = expression.arguments();
-  if (expression.is(Kind::integer)) return expression.integer();
-  if (arguments.empty()) return symbols.at(expression.text());
-  auto value = value_of(arguments.front(), symbols);
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
-    value = apply(expression.kind(), value, value_of(arguments[i], symbols));
-  }
-  return value;
 }
 
 /// The values from `first` to `second`. Infinity stands for an unknown bound.
@@ -64,21 +51,16 @@ Interval apply(Kind function, const Interval& a, const Interval& b) {
       {at(a.first, b.first), at(a.first, b.second), at(a.second, b.first), at(a.second, b.second)});
 }
 
-Interval interval_of(const Expression& expression, const Ranges& ranges) {
+/// Evaluates a tree with `apply`. `value_of` returns the value of an integer or a symbol.
+template <typename Function>
+auto evaluate_tree(const Expression& expression, const Function& value_of) {
   const auto& arguments = expression.arguments();
-  if (expression.is(Kind::integer)) {
-    const auto integer = static_cast<double>(expression.integer());
-    return {integer, integer};
-  }
-  if (arguments.empty()) {
-    const auto& [min, max] = ranges.at(expression.text());
-    return {static_cast<double>(min.value_or(1)), max ? static_cast<double>(*max) : kInfinity};
-  }
-  auto interval = interval_of(arguments.front(), ranges);
+  if (arguments.empty()) return value_of(expression);
+  auto value = evaluate_tree(arguments.front(), value_of);
   for (std::size_t i = 1; i < arguments.size(); ++i) {
-    interval = apply(expression.kind(), interval, interval_of(arguments[i], ranges));
+    value = apply(expression.kind(), value, evaluate_tree(arguments[i], value_of));
   }
-  return interval;
+  return value;
 }
 
 int64_t to_int64(double bound) {
@@ -167,13 +149,23 @@ std::string text_of(const Size& size) {
   return text_of(expression_of(size));
 }
 
-int64_t evaluate(const Size& size, const Symbols& symbols) {
-  return value_of(expression_of(size), symbols);
+int64_t evaluate(const Size& size, const std::map<std::string, int64_t>& symbols) {
+  return evaluate_tree(expression_of(size), [&](const Expression& leaf) {
+    return leaf.is(Kind::integer) ? leaf.integer() : symbols.at(leaf.text());
+  });
 }
 
-std::pair<int64_t, int64_t> bounds_of(const Size& size, const Ranges& ranges) {
-  const auto [first, second] = interval_of(expression_of(size), ranges);
-  return {to_int64(first), to_int64(second)};
+std::pair<int64_t, int64_t> bounds_of(const Size& size,
+                                      const std::map<std::string, Range>& ranges) {
+  const auto interval = evaluate_tree(expression_of(size), [&](const Expression& leaf) -> Interval {
+    if (leaf.is(Kind::integer)) {
+      const auto integer = static_cast<double>(leaf.integer());
+      return {integer, integer};
+    }
+    const auto& [min, max] = ranges.at(leaf.text());
+    return {static_cast<double>(min.value_or(1)), max ? static_cast<double>(*max) : kInfinity};
+  });
+  return {to_int64(interval.first), to_int64(interval.second)};
 }
 
 // Integers are the first arguments of sums and products, as in torch.export's programs.
