@@ -54,8 +54,9 @@ class ATTEND_API RunLoop {
   using Run = std::function<OperatorCost(const SizesByName& sizes)>;
   struct Limits {
     int64_t bytes = 0;  ///< memory of a run, see `OperatorCost::bytes`
-    int64_t elements =
-        0;  ///< sum over all runs of `run_if_affordable`; at least twice the base run
+    /// Sum over all runs of `run_if_affordable`, or twice the cost of the run at the base sizes,
+    /// whichever is larger.
+    int64_t elements = 0;
   };
 
   /// Runs at the base sizes.

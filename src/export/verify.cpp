@@ -96,11 +96,9 @@ class Verification {
       : guard_(guard),
         subject_(subject),
         dimensions_(scheduled_dimensions(subject.example_inputs, subject.options.dynamic,
-                                         subject.integers, kSeed)) {
-    for (const auto& dimension : dimensions_) {
-      example_sizes_[dimension.name] = dimension.example;
-      smallest_sizes_[dimension.name] = dimension.min;
-    }
+                                         subject.integers, kSeed)),
+        example_sizes_(sizes_of(subject.example_inputs, subject.options.dynamic)) {
+    for (const auto& dimension : dimensions_) smallest_sizes_[dimension.name] = dimension.min;
   }
 
   ExportReport run() && {
