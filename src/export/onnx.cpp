@@ -119,10 +119,10 @@ std::string message_of(const onnx::UnsupportedOperatorsError& error,
 
 }  // namespace
 
-ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
+ExportReport export_onnx(ModuleRef module, const Forward& forward,
                          const std::vector<torch::Tensor>& example_inputs,
                          const std::filesystem::path& path, const ExportOptions& options) {
-  ExportGuard guard(module, example_inputs, options, TargetFormat::onnx);
+  ExportGuard guard(*module, example_inputs, options, TargetFormat::onnx);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   auto trace_options = options;
   for (std::size_t i = 0; i < trace_options.input_names.size(); ++i) {
@@ -131,7 +131,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
     auto& name = trace_options.input_names[i];
     if (!is_identifier(name)) name = fmt::format("input{}", i);
   }
-  const auto traced = program::trace_program(module, forward, example_inputs, trace_options,
+  const auto traced = program::trace_program(*module, forward, example_inputs, trace_options,
                                              TargetFormat::onnx, check_size);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
@@ -145,7 +145,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   try {
     model = onnx::translate(traced.program, tied_weights(traced), output_names);
   } catch (const onnx::UnsupportedOperatorsError& error) {
-    throw std::runtime_error(message_of(error, module, forward, example_inputs));
+    throw std::runtime_error(message_of(error, *module, forward, example_inputs));
   }
   const auto input_names = numbered_names(options.input_names, example_inputs.size(), "input");
   for (std::size_t i = 0; i < input_names.size(); ++i) model.inputs.at(i).name = input_names[i];
@@ -155,7 +155,7 @@ ExportReport export_onnx(torch::nn::Module& module, const Forward& forward,
   for (auto& [name, weight] : weights) weight = weight.clone();
   const program::CheckedProgram checked(traced.program, weights, example_inputs.front().device());
   const auto report = verify(
-      guard, module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
+      guard, *module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
       example_inputs, traced.integers, options);
   replace_file(path,
                onnx::serialize(model, traced.weights, dimension_names(traced.program, options),

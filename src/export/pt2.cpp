@@ -16,12 +16,12 @@
 
 namespace attend {
 
-ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
+ExportReport export_pt2(ModuleRef module, const Forward& forward,
                         const std::vector<torch::Tensor>& example_inputs,
                         const std::filesystem::path& path, const ExportOptions& options) {
-  ExportGuard guard(module, example_inputs, options, TargetFormat::pt2);
+  ExportGuard guard(*module, example_inputs, options, TargetFormat::pt2);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
-  auto traced = program::trace_program(module, forward, example_inputs, options);
+  auto traced = program::trace_program(*module, forward, example_inputs, options);
   if (program::decompose(traced.program)) {
     program::infer_tensor_meta(traced, example_inputs, options.dynamic, TargetFormat::pt2);
   }
@@ -38,7 +38,8 @@ ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
     checks.check(inputs);
     return checked.run(inputs);
   };
-  const auto report = verify(guard, module, run, forward, example_inputs, traced.integers, options);
+  const auto report =
+      verify(guard, *module, run, forward, example_inputs, traced.integers, options);
   replace_file(path, bytes);
   return report;
 }

@@ -141,21 +141,21 @@ void with_method_name(const TorchScriptMethod& method, const std::function<void(
 
 }  // namespace
 
-ExportReport export_torchscript(torch::nn::Module& module, const Forward& forward,
+ExportReport export_torchscript(ModuleRef module, const Forward& forward,
                                 const std::vector<torch::Tensor>& example_inputs,
                                 const std::filesystem::path& path, const ExportOptions& options,
                                 const TorchScriptMethods& methods) {
   check_methods(methods);
-  ExportGuard guard(module, example_inputs, options, TargetFormat::torchscript);
+  ExportGuard guard(*module, example_inputs, options, TargetFormat::torchscript);
   auto traced = methods.traced;
   traced.insert(traced.begin(),
                 {"forward", forward, example_inputs, options.input_names, options.dynamic});
-  auto scripted = to_script_module(module);
+  auto scripted = to_script_module(*module);
   for (const auto& method : traced) {
     with_method_name(method, [&] {
       add_traced_method(scripted, method.name, method.function, method.example_inputs,
                         method.input_names);
-      check_recurrent_layers(scripted, method.name, module, method.function, method.example_inputs,
+      check_recurrent_layers(scripted, method.name, *module, method.function, method.example_inputs,
                              method.dynamic);
     });
   }
@@ -186,7 +186,7 @@ ExportReport export_torchscript(torch::nn::Module& module, const Forward& forwar
     with_method_name(method, [&] {
       const auto loaded = file.get_method(method.name);
       const auto verified =
-          verify(guard, module, function_of(loaded), method.function, method.example_inputs,
+          verify(guard, *module, function_of(loaded), method.function, method.example_inputs,
                  integer_constants(*loaded.graph()), verify_options);
       // `forward` is the first method in `traced`, so the assignment overwrites no results.
       if (is_forward) report = verified;

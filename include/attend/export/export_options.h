@@ -1,13 +1,17 @@
 #pragma once
 
+#include <torch/nn/module.h>
+#include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
 #include <torch/types.h>
 
+#include <concepts>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -37,11 +41,38 @@ struct Outputs {
 ///     Forward forward = [seq2seq](const auto& in) mutable { return seq2seq(in[0], in[1]); };
 using Forward = std::function<Outputs(const std::vector<torch::Tensor>&)>;
 
-/// Returns the `Forward` of a module that takes one tensor.
+/// Returns the `Forward` of a module that takes one tensor. The function refers to `module`, which
+/// must exist when it is called.
+template <std::derived_from<torch::nn::Module> Module>
+Forward forward_of(Module& module) {
+  return [&module](const std::vector<torch::Tensor>& inputs) -> Outputs {
+    return module.forward(inputs.at(0));
+  };
+}
+
+/// Returns the `Forward` of a module that takes one tensor. The function owns the module.
 template <typename Contained>
 Forward forward_of(torch::nn::ModuleHolder<Contained> module) {
   return [module](const std::vector<torch::Tensor>& inputs) mutable -> Outputs {
     return module->forward(inputs.at(0));
+  };
+}
+
+/// Returns the `Forward` of a module that takes one tensor. The function owns the module. Throws
+/// c10::ValueError if `module` is null.
+template <typename Contained>
+Forward forward_of(const std::shared_ptr<Contained>& module) {
+  TORCH_CHECK_VALUE(module != nullptr, "expected a module, found a null pointer");
+  return [module](const std::vector<torch::Tensor>& inputs) -> Outputs {
+    return module->forward(inputs.at(0));
+  };
+}
+
+/// Returns the `Forward` of a module that takes and returns one tensor. The function owns the
+/// module, and throws c10::Error if the module returns anything else.
+inline Forward forward_of(torch::nn::AnyModule module) {
+  return [module = std::move(module)](const std::vector<torch::Tensor>& inputs) mutable -> Outputs {
+    return module.forward(inputs.at(0));
   };
 }
 

@@ -2,8 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/export/export_options.h"
-
-#include <torch/nn/module.h>
+#include "attend/module_ref.h"
 
 namespace attend {
 
@@ -21,20 +20,20 @@ namespace attend {
 /// dynamic dimension, that is, fixed its size during tracing, the message names this operator and
 /// its call site.
 ///
-///     export_pt2(*model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.pt2",
+///     export_pt2(model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.pt2",
 ///                {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
-ATTEND_API ExportReport export_pt2(torch::nn::Module& module, const Forward& forward,
+ATTEND_API ExportReport export_pt2(ModuleRef module, const Forward& forward,
                                    const std::vector<torch::Tensor>& example_inputs,
                                    const std::filesystem::path& path, const ExportOptions& options);
 
-/// Exports a module whose forward takes one tensor.
+/// Exports a module whose forward takes one tensor. `module` is a holder, a std::shared_ptr or a
+/// torch::nn::AnyModule, or a module itself.
 ///
 ///     export_pt2(block, x, "block.pt2", {.dynamic = {{0, 1, "length"}}});
-template <typename Contained>
-ExportReport export_pt2(torch::nn::ModuleHolder<Contained> module,
-                        const torch::Tensor& example_input, const std::filesystem::path& path,
-                        const ExportOptions& options) {
-  return export_pt2(*module, forward_of(module), {example_input}, path, options);
+template <typename Module>
+ExportReport export_pt2(Module&& module, const torch::Tensor& example_input,
+                        const std::filesystem::path& path, const ExportOptions& options) {
+  return export_pt2(ModuleRef(module), forward_of(module), {example_input}, path, options);
 }
 
 }  // namespace attend

@@ -2,9 +2,9 @@
 
 #include "attend/api.h"
 #include "attend/export/export_options.h"
+#include "attend/module_ref.h"
 
 #include <ATen/core/ivalue.h>
-#include <torch/nn/module.h>
 
 #include <functional>
 #include <string>
@@ -63,22 +63,22 @@ struct TorchScriptMethods {
 /// cause is an operator that specialized a dynamic dimension, that is, fixed its size during
 /// tracing, the message names this operator and its call site.
 ///
-///     export_torchscript(*model, [&](const auto& in) { return model(in[0]); }, {tokens},
+///     export_torchscript(model, [&](const auto& in) { return model(in[0]); }, {tokens},
 ///                        "model.pt", {.dynamic = {{0, 0, "batch"}, {0, 1, "length"}}});
-ATTEND_API ExportReport export_torchscript(torch::nn::Module& module, const Forward& forward,
+ATTEND_API ExportReport export_torchscript(ModuleRef module, const Forward& forward,
                                            const std::vector<torch::Tensor>& example_inputs,
                                            const std::filesystem::path& path,
                                            const ExportOptions& options,
                                            const TorchScriptMethods& methods = {});
 
-/// Exports a module whose forward takes one tensor.
+/// Exports a module whose forward takes one tensor. `module` is a holder, a std::shared_ptr or a
+/// torch::nn::AnyModule, or a module itself.
 ///
 ///     export_torchscript(block, x, "block.pt", {.dynamic = {{0, 1, "length"}}});
-template <typename Contained>
-ExportReport export_torchscript(torch::nn::ModuleHolder<Contained> module,
-                                const torch::Tensor& example_input,
+template <typename Module>
+ExportReport export_torchscript(Module&& module, const torch::Tensor& example_input,
                                 const std::filesystem::path& path, const ExportOptions& options) {
-  return export_torchscript(*module, forward_of(module), {example_input}, path, options);
+  return export_torchscript(ModuleRef(module), forward_of(module), {example_input}, path, options);
 }
 
 }  // namespace attend
