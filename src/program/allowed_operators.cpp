@@ -1,6 +1,7 @@
 #include "program/allowed_operators.h"
 
 #include "attend/input_error.h"
+#include "program/target.h"
 
 #include <fmt/format.h>
 
@@ -127,6 +128,14 @@ bool is_always_allowed(const c10::OperatorName& operator_name) {
 }
 
 }  // namespace
+
+AllowedOperators operators_called_by(const ExportedProgram& program) {
+  AllowedOperators allowed;
+  for (const auto& node : program.nodes) {
+    if (is_operator(node.target)) allowed.names.insert(parse_target(node.target).qualified_name());
+  }
+  return allowed;
+}
 
 void check_allowed(const AllowedOperators& allowed, const c10::OperatorName& operator_name) {
   const auto& name = operator_name.name;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "program/exported_program.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
@@ -19,6 +20,10 @@ struct AllowedOperators {
   std::set<std::string> namespaces = {};  ///< all operators of these namespaces are allowed
   std::set<std::string> names = {};       ///< names of operators: "aten::ctc_loss"
 };
+
+/// Allows all operators that a program calls. For programs from a trusted source, such as the
+/// traced programs of the exporters, which may call operators of any namespace.
+ATTEND_API AllowedOperators operators_called_by(const ExportedProgram& program);
 
 /// Throws InputError if the operator `name`, e.g. "aten::add", is not allowed. Does not check that
 /// the operator exists. `aten::from_file`, which maps a file into memory, is never allowed.

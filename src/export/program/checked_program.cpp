@@ -1,5 +1,7 @@
 #include "export/program/checked_program.h"
 
+#include "program/allowed_operators.h"
+
 #include <fmt/format.h>
 
 #include <map>
@@ -31,7 +33,7 @@ std::map<std::string, int64_t> symbols_of(const ExportedProgram& program,
 CheckedProgram::CheckedProgram(const ExportedProgram& program,
                                const std::map<std::string, torch::Tensor>& weights,
                                torch::Device device)
-    : program_(program), runner_(program, weights, device, {.namespaces = {"aten"}}) {}
+    : program_(program), runner_(program, weights, device, operators_called_by(program)) {}
 
 std::vector<torch::Tensor> CheckedProgram::run(const std::vector<torch::Tensor>& inputs) const {
   auto symbols = symbols_of(program_, inputs);

@@ -4,6 +4,7 @@
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
 #include "export/trial_values.h"
+#include "program/allowed_operators.h"
 #include "program/schema_enums.h"
 
 #include <fmt/format.h>
@@ -47,7 +48,8 @@ Observations::Observations(const TracedProgram& traced, const std::vector<torch:
       example_(example),
       dynamic_(dynamic),
       dimensions_(scheduled_dimensions(example, dynamic, traced.integers, kSeed)),
-      runner_(traced.program, traced.weights, example.front().device(), {.namespaces = {"aten"}}) {
+      runner_(traced.program, traced.weights, example.front().device(),
+              operators_called_by(traced.program)) {
   std::erase_if(dimensions_, [](const auto& dimension) { return dimension.symbol.empty(); });
   const auto sizes = fitting_sizes(dimensions_);
   observe(inputs_of(sizes.near.front()), [&](const std::string& name, const torch::Tensor& tensor) {
