@@ -330,10 +330,33 @@ TEST(Onnx, ErrorNamesAllUnsupportedOperators) {
 
 TEST(Onnx, ErrorNamesTheOperatorWithAnUnsupportedArgument) {
   const TemporaryDirectory directory;
-  const auto rounds = [](const torch::Tensor& x) { return x.round(2); };
-  EXPECT_THAT([&] { export_function(rounds, directory / "m"); },
+  const auto pools = [](const torch::Tensor& x) {
+    return torch::avg_pool2d(x.unsqueeze(0), 1, 1, 0, false, true, /*divisor_override=*/2);
+  };
+  EXPECT_THAT([&] { export_function(pools, directory / "m"); },
+              throws<std::runtime_error>("aten::avg_pool2d cannot be exported to ONNX: "
+                                         "divisor_override is not supported"));
+}
+
+TEST(Onnx, ErrorNamesOperatorsOnComplexTensors) {
+  const TemporaryDirectory directory;
+  const auto exponentials = [](const torch::Tensor& x) {
+    return torch::view_as_real(torch::complex(x, x).exp());
+  };
+  EXPECT_THAT([&] { export_function(exponentials, directory / "m"); },
               throws<std::runtime_error>(
-                  "aten::round cannot be exported to ONNX: decimals must be 0, found 2"));
+                  "aten::exp of complex tensors is not supported by the ONNX exporter"));
+  const auto complex_output = [](const torch::Tensor& x) { return torch::complex(x, x); };
+  EXPECT_THAT([&] { export_function(complex_output, directory / "m"); },
+              throws<std::runtime_error>("the output output0 cannot be exported to ONNX: "
+                                         "dtype complex64 is not supported"));
+  const auto mutated = [](const torch::Tensor& x) {
+    const auto z = torch::complex(x, x);
+    torch::view_as_real(z).mul_(2);
+    return z.abs();
+  };
+  EXPECT_THAT([&] { export_function(mutated, directory / "m"); },
+              throws<std::runtime_error>("aten::mul_ mutated the memory of a tensor"));
 }
 
 TEST(Onnx, RejectsSpecializedDimensions) {

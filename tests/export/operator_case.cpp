@@ -33,7 +33,8 @@ std::vector<ExportCase> operator_cases() {
   return joined({function_operators(), arithmetic_operators(), comparison_operators(),
                  reduction_operators(), product_operators(), shape_operators(), slice_operators(),
                  creation_operators(), indexing_operators(), mutation_operators(),
-                 layer_operators(), type_operators(), special_value_operators()});
+                 layer_operators(), signal_operators(), type_operators(),
+                 special_value_operators()});
 }
 
 }  // namespace attend

@@ -59,6 +59,7 @@ std::vector<ExportCase> creation_operators();
 std::vector<ExportCase> indexing_operators();
 std::vector<ExportCase> mutation_operators();
 std::vector<ExportCase> layer_operators();
+std::vector<ExportCase> signal_operators();
 std::vector<ExportCase> type_operators();
 std::vector<ExportCase> special_value_operators();
 

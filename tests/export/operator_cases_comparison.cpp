@@ -75,6 +75,34 @@ std::vector<ExportCase> comparisons_of_integers() {
   with("bitwise_xor", [](T x) { return x.bitwise_xor(x + 3); });
   with("bitwise_xor_scalar", [](T x) { return x.bitwise_xor(3); });
   with("bitwise_not", [](T x) { return x.bitwise_not(); });
+  // Shifts by negative numbers, and by the number of bits or more, are defined in LibTorch.
+  static constexpr auto shifts = [](const T& x) { return torch::cat({x, x * 8, x + 64}, 0); };
+  static constexpr auto numbers = [](const T& x) { return torch::cat({x, x * 12345, x}, 0); };
+  with("left_shift", [](T x) { return torch::bitwise_left_shift(numbers(x), shifts(x)); });
+  with("right_shift", [](T x) { return torch::bitwise_right_shift(numbers(x), shifts(x)); });
+  with("shift_by_scalar", [](T x) {
+    return Tensors{torch::bitwise_left_shift(x, 3), torch::bitwise_right_shift(x, 1)};
+  });
+  with("shift_of_scalar", [](T x) {
+    return Tensors{torch::bitwise_left_shift(at::Scalar(5), x.abs()),
+                   torch::bitwise_right_shift(at::Scalar(5000), x.abs())};
+  });
+  with("shift_operators", [](T x) {
+    return Tensors{x.__lshift__(2), x.__rshift__(2), x.__lshift__(x.abs()), x.__rshift__(x.abs())};
+  });
+  with("shift_of_32_bits", [](T x) {
+    const auto y = x.to(torch::kInt);
+    return Tensors{torch::bitwise_left_shift(numbers(y), shifts(y)),
+                   torch::bitwise_right_shift(numbers(y), shifts(y))};
+  });
+  with("shift_of_8_bits", [](T x) {
+    const auto y = x.to(torch::kChar);
+    return Tensors{torch::bitwise_left_shift(y, y), torch::bitwise_right_shift(y, y)};
+  });
+  with("shift_of_bytes", [](T x) {
+    const auto y = x.to(torch::kByte);
+    return Tensors{torch::bitwise_left_shift(y, y % 10), torch::bitwise_right_shift(y, y % 10)};
+  });
   with("and_operator", [](T x) { return x.__and__(x + 3); });
   with("and_operator_scalar", [](T x) { return x.__and__(3); });
   with("or_operator", [](T x) { return x.__or__(x + 3); });

@@ -31,6 +31,10 @@ std::vector<ExportCase> functions() {
   with("sign", [](T x) { return x.sign(); });
   with("reciprocal", [](T x) { return x.reciprocal(); });
   with("square", [](T x) { return x.square(); });
+  with("atan2", [](T x) { return torch::atan2(x, x.flip({-1})); });
+  with("atan2_broadcast", [](T x) { return torch::atan2(x, x.select(1, 0).unsqueeze(1)); });
+  with("hardshrink", [](T x) { return torch::hardshrink(x); });
+  with("softshrink", [](T x) { return torch::softshrink(x, 0.3); });
   return with.take();
 }
 
@@ -59,6 +63,8 @@ std::vector<ExportCase> rounding() {
   with("ceil", [](T x) { return x.ceil(); });
   with("round", [](T x) { return x.round(); });
   with("round_decimals_0", [](T x) { return x.round(0); });
+  with("round_to_2_decimals", [](T x) { return x.round(2); });
+  with("round_to_tens", [](T x) { return (x * 100).round(-1); });
   with("round_halves", [](T x) { return (x * 4).trunc().div(2).round(); });
   with("trunc", [](T x) { return x.trunc(); });
   with("frac", [](T x) { return x.frac(); });
@@ -91,7 +97,6 @@ std::vector<ExportCase> activations() {
   with("prelu", [](T x) { return torch::prelu(x, torch::full({1}, 0.3)); });
   with("glu", [](T x) { return torch::glu(x); });
   with("softsign", [](T x) { return F::softsign(x); });
-  with("tanhshrink", [](T x) { return F::tanhshrink(x); });
   with("softmax", [](T x) { return x.softmax(-1); });
   with("softmax_over_length", [](T x) { return x.softmax(1); });
   with("softmax_as_float64", [](T x) { return x.softmax(-1, torch::kDouble); });

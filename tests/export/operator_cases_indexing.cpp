@@ -20,6 +20,11 @@ T order(const T& x) {
   return x.argsort(int64_t{-1});
 }
 
+/// Returns a constant matrix of shape (6, 3) with the dtype of x.
+T weights_of(const T& x) {
+  return torch::linspace(-1, 1, 18).view({6, 3}).to(x.scalar_type());
+}
+
 std::vector<ExportCase> ordered() {
   OperatorTable with(floats());
   with("topk", [](T x) { return x.topk(3, -1); });
@@ -101,6 +106,123 @@ std::vector<ExportCase> scattered() {
   return with.take();
 }
 
+void add_reduced_scatters(OperatorTable& with) {
+  with("scatter_sum", [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "sum"); });
+  with("scatter_sum_without_self",
+       [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "sum", false); });
+  with("scatter_prod", [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "prod"); });
+  with("scatter_prod_without_self",
+       [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "prod", false); });
+  with("scatter_mean", [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "mean"); });
+  with("scatter_mean_without_self",
+       [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "mean", false); });
+  with("scatter_amax", [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "amax"); });
+  with("scatter_amax_without_self",
+       [](T x) { return x.scatter_reduce(-1, order(x) % 4, x - 9, "amax", false); });
+  with("scatter_amin", [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "amin"); });
+  with("scatter_amin_without_self",
+       [](T x) { return x.scatter_reduce(-1, order(x) % 4, x + 9, "amin", false); });
+  with("scatter_mean_over_length", [](T x) {
+    const auto index = order(x.sum(-1, true).transpose(1, 2)).transpose(1, 2) / 2;
+    return x.slice(-1, 0, 1).scatter_reduce(1, index.floor().to(torch::kLong), x, "mean", false);
+  });
+}
+
+std::vector<ExportCase> reduced_scatters() {
+  OperatorTable with(floats());
+  add_reduced_scatters(with);
+  OperatorTable in_float64(floats(), "_in_float64", torch::kDouble);
+  add_reduced_scatters(in_float64);
+  OperatorTable of_integers(integers(), "_of_integers");
+  static constexpr auto reduced = [](const T& x, const char* reduce, bool include_self) {
+    return x.scatter_reduce(-1, torch::zeros_like(x, torch::kLong), x, reduce, include_self);
+  };
+  of_integers("scatter_mean", [](T x) { return reduced(x, "mean", true); });
+  of_integers("scatter_mean_without_self", [](T x) { return reduced(x, "mean", false); });
+  of_integers("scatter_amax_without_self", [](T x) { return reduced(x, "amax", false); });
+  of_integers("scatter_amin_without_self_of_32_bits",
+              [](T x) { return reduced(x.to(torch::kInt), "amin", false); });
+  of_integers("scatter_amin_without_self_of_16_bits",
+              [](T x) { return reduced(x.to(torch::kShort), "amin", false); });
+  of_integers("scatter_amax_without_self_of_8_bits",
+              [](T x) { return reduced(x.to(torch::kChar), "amax", false); });
+  of_integers("scatter_amin_without_self_of_bytes",
+              [](T x) { return reduced((x + 9).to(torch::kByte), "amin", false); });
+  OperatorTable in_float16(floats(), "_in_float16", torch::kHalf);
+  in_float16("scatter_sum", [](T x) { return x.scatter_reduce(-1, order(x) % 4, x, "sum"); });
+  in_float16("scatter_amax",
+             [](T x) { return x.scatter_reduce(-1, order(x) % 4, x - 9, "amax", false); });
+  return joined({with.take(), in_float64.take(), of_integers.take(), in_float16.take()});
+}
+
+/// Operators whose results have sizes that depend on values.
+std::vector<ExportCase> counted() {
+  OperatorTable with(floats());
+  with("where_indices", [](T x) { return torch::where(x > 0); });
+  with("where_indices_of_rows", [](T x) { return torch::where(x.sum(-1)); });
+  with("nonzero_numpy", [](T x) { return (x > 0).nonzero_numpy(); });
+  with("repeat_interleave_by_constant", [](T x) {
+    return x.repeat_interleave(indices_of({2, 0, 1, 3, 0, 1}), -1);
+  });
+  with("repeat_interleave_by_tensor", [](T x) {
+    const auto repeats =
+        x.mean(at::IntArrayRef{0, 2}).abs().mul(9).floor().to(torch::kLong);  // (T)
+    return x.repeat_interleave(repeats, 1);
+  });
+  with("repeat_interleave_flattened",
+       [](T x) { return x.repeat_interleave((x.flatten() > 0).to(torch::kInt)); });
+  with("repeat_interleave_by_one_number",
+       [](T x) { return x.repeat_interleave(indices_of({2}), 1); });
+  with("repeat_interleave_indices",
+       [](T x) { return torch::repeat_interleave((x.flatten() > 0).to(torch::kLong)); });
+  OperatorTable of_integers(integers(), "_of_integers");
+  of_integers("unique", [](T x) { return std::get<0>(torch::_unique2(x)) * 2; });
+  of_integers("unique_with_inverse_and_counts",
+              [](T x) { return torch::_unique2(x, true, true, true); });
+  of_integers("unique_of_32_bits",
+              [](T x) { return torch::_unique2(x.to(torch::kInt), true, true, true); });
+  of_integers("unique_rows", [](T x) {
+    const auto pairs = torch::stack({x.sign(), x % 2}, -1).flatten(0, 1);
+    return torch::unique_dim(pairs, 0, true, true, true);
+  });
+  OperatorTable in_float64(floats(), "_in_float64", torch::kDouble);
+  in_float64("unique", [](T x) { return torch::_unique2(x.round(), true, true, true); });
+  return joined({with.take(), of_integers.take(), in_float64.take()});
+}
+
+/// Bags of rows of a weight (6, 3) that depends on x.
+void add_bags(OperatorTable& with) {
+  static constexpr auto bags = [](const T& x, const std::vector<int64_t>& offsets, int64_t mode,
+                                  bool include_last_offset = false,
+                                  std::optional<int64_t> padding_idx = {}) {
+    const auto weight = x.mean(at::IntArrayRef{0, 1}).unsqueeze(1) + weights_of(x);
+    return std::get<0>(torch::embedding_bag(weight, order(x).flatten(), indices_of(offsets), false,
+                                            mode, false, {}, include_last_offset, padding_idx));
+  };
+  with("bag_sums", [](T x) { return bags(x, {0, 2, 2, 5}, 0); });
+  with("bag_means", [](T x) { return bags(x, {0, 2, 2, 5}, 1); });
+  with("bag_maxima", [](T x) { return bags(x, {0, 2, 2, 5}, 2); });
+  with("bag_means_with_last_offset", [](T x) {
+    return bags(x.slice(0, 0, 1).slice(1, 0, 1), {0, 2, 6}, 1, /*include_last_offset=*/true);
+  });
+  with("bag_sums_without_padding", [](T x) { return bags(x, {0, 1, 3}, 0, false, 2); });
+  with("bag_means_without_padding", [](T x) { return bags(x, {0, 1, 3}, 1, false, 2); });
+  with("bag_sums_without_last_row", [](T x) { return bags(x, {0, 1, 3}, 0, false, -1); });
+  with("bag_maxima_without_padding", [](T x) { return bags(x, {0, 1, 3}, 2, false, 2); });
+}
+
+std::vector<ExportCase> bags() {
+  OperatorTable with(floats());
+  add_bags(with);
+  with("bag_weighted_sums", [](T x) {
+    return std::get<0>(torch::embedding_bag(weights_of(x), order(x).flatten(), indices_of({0, 4}),
+                                            false, 0, false, x.flatten()));
+  });
+  OperatorTable in_float64(floats(), "_in_float64", torch::kDouble);
+  add_bags(in_float64);
+  return joined({with.take(), in_float64.take()});
+}
+
 std::vector<ExportCase> put() {
   OperatorTable with(floats());
   static constexpr auto put = [](const T& x, const c10::List<std::optional<T>>& at, const T& values,
@@ -127,7 +249,7 @@ std::vector<ExportCase> put() {
 }  // namespace
 
 std::vector<ExportCase> indexing_operators() {
-  return joined({ordered(), gathered(), scattered(), put()});
+  return joined({ordered(), gathered(), scattered(), reduced_scatters(), counted(), bags(), put()});
 }
 
 }  // namespace attend

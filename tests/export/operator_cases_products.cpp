@@ -2,6 +2,8 @@
 
 #include <torch/types.h>
 
+#include <cmath>
+
 namespace attend {
 namespace {
 
@@ -44,6 +46,20 @@ std::vector<ExportCase> products() {
   with("einsum_three_operands", [](T x) {
     return torch::einsum("bif, fg, bjg -> bij", {x, matrix(x), x});
   });
+  with("tensordot", [](T x) { return torch::tensordot(x, matrix(x), {2}, {0}); });
+  with("tensordot_of_two", [](T x) {
+    return torch::tensordot(x, x.transpose(0, 2), {0, -1}, {2, 0});
+  });
+  with("tensordot_outer", [](T x) { return torch::tensordot(means(x), x, {}, {}); });
+  with("bilinear", [](T x) {
+    const auto weight = torch::stack({matrix(x), matrix(x).mT(), matrix(x) * 2});
+    return torch::bilinear(x, x.flip({-1}), weight, means(x).slice(0, 0, 3));
+  });
+  with("bilinear_without_bias", [](T x) {
+    return torch::bilinear(rows(x), rows(x).slice(1, 0, 2), matrix(x).view({3, 6, 2}));
+  });
+  with("det", [](T x) { return torch::det(x.mT().bmm(x) / 6 + torch::eye(6)); });
+  with("linalg_det", [](T x) { return torch::linalg_det(matrix(x)); });
   with("linear", [](T x) { return torch::linear(x, matrix(x)); });
   with("linear_with_bias", [](T x) { return torch::linear(x, matrix(x), means(x)); });
   with("linear_2d", [](T x) { return torch::linear(rows(x), matrix(x), means(x)); });
@@ -52,8 +68,33 @@ std::vector<ExportCase> products() {
   return with.take();
 }
 
+void add_distances(OperatorTable& with) {
+  static constexpr auto other = [](const T& x) { return torch::cat({x.flip({-1}), x * 0.5}, 1); };
+  with("cdist", [](T x) { return torch::cdist(x, other(x)); });
+  with("cdist_1", [](T x) { return torch::cdist(x, other(x), 1); });
+  with("cdist_3", [](T x) { return torch::cdist(x, other(x), 3); });
+  with("cdist_inf", [](T x) { return torch::cdist(x, other(x), INFINITY); });
+  with("cdist_of_rows", [](T x) { return torch::cdist(rows(x), matrix(x)); });
+  with("cdist_broadcast", [](T x) { return torch::cdist(x.unsqueeze(1), other(x).unsqueeze(0)); });
+  with("pairwise_distance", [](T x) { return torch::pairwise_distance(x, x.flip({-1})); });
+  with("pairwise_distance_1",
+       [](T x) { return torch::pairwise_distance(x, means(x), 1, 1e-3, /*keepdim=*/true); });
+}
+
+std::vector<ExportCase> distances() {
+  OperatorTable with(floats());
+  add_distances(with);
+  OperatorTable in_float64(floats(), "_in_float64", torch::kDouble);
+  add_distances(in_float64);
+  return joined({with.take(), in_float64.take()});
+}
+
 std::vector<ExportCase> products_in_float64() {
   OperatorTable with(floats(), "_in_float64", torch::kDouble);
+  with("tensordot", [](T x) { return torch::tensordot(x, matrix(x), {2}, {0}); });
+  with("bilinear", [](T x) {
+    return torch::bilinear(x, x.flip({-1}), torch::stack({matrix(x), matrix(x).mT()}));
+  });
   with("matmul", [](T x) { return x.matmul(x.mT()); });
   with("addmm", [](T x) { return torch::addmm(means(x), rows(x), matrix(x), 0.5, 2); });
   with("einsum", [](T x) { return torch::einsum("bif,bjf->bij", {x, x}); });
@@ -100,7 +141,7 @@ std::vector<ExportCase> attention() {
 }  // namespace
 
 std::vector<ExportCase> product_operators() {
-  return joined({products(), products_in_float64(), attention()});
+  return joined({products(), distances(), products_in_float64(), attention()});
 }
 
 }  // namespace attend

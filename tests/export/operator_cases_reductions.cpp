@@ -93,6 +93,44 @@ std::vector<ExportCase> extremes() {
   return with.take();
 }
 
+void add_scans(OperatorTable& with) {
+  with("cumprod", [](T x) { return x.cumprod(1); });
+  with("cumprod_over_width", [](T x) { return x.cumprod(-1); });
+  with("cumprod_over_batch", [](T x) { return x.cumprod(0); });
+  with("cummax", [](T x) { return x.cummax(1); });
+  with("cummax_over_width", [](T x) { return x.cummax(-1); });
+  with("cummin", [](T x) { return x.cummin(1); });
+  with("median", [](T x) { return x.median(); });
+  with("median_over_length", [](T x) { return x.median(1); });
+  with("median_over_width", [](T x) { return x.median(-1, /*keepdim=*/true); });
+  with("nanmedian", [](T x) { return x.nanmedian(); });
+  with("nanmedian_over_length", [](T x) { return x.nanmedian(1, /*keepdim=*/true); });
+}
+
+std::vector<ExportCase> scans() {
+  OperatorTable with(floats());
+  add_scans(with);
+  with("cumprod_as_float64", [](T x) { return x.cumprod(1, torch::kDouble); });
+  with("cumprod_of_scalar", [](T x) { return x.sum().cumprod(0); });
+  with("cummax_of_scalar", [](T x) { return x.mean().cummax(0); });
+  with("median_of_scalar", [](T x) { return x.mean().median(0); });
+  with("cumprod_empty", [](T x) { return x.narrow(-1, 0, 0).cumprod(-1); });
+  with("cummax_of_slice", [](T x) { return x.slice(1, 6).cummax(1); });  // may be empty
+  OperatorTable in_float64(floats(), "_in_float64", torch::kDouble);
+  add_scans(in_float64);
+  OperatorTable of_integers(integers(), "_of_integers");
+  of_integers("cumprod", [](T x) { return (x.sign() * 2 + 1).cumprod(-1); });
+  of_integers("cumprod_of_bools", [](T x) { return (x > -5).cumprod(-1); });
+  of_integers("cummax", [](T x) { return x.cummax(-1); });
+  of_integers("cummin_of_16_bits", [](T x) { return x.to(torch::kShort).cummin(0); });
+  of_integers("median", [](T x) { return x.median(); });
+  of_integers("median_over_batch", [](T x) { return std::get<0>(x.median(0)); });
+  OperatorTable in_float16(floats(), "_in_float16", torch::kHalf);
+  in_float16("cumprod", [](T x) { return x.cumprod(-1); });
+  in_float16("cummax", [](T x) { return x.cummax(1); });
+  return joined({with.take(), in_float64.take(), of_integers.take(), in_float16.take()});
+}
+
 std::vector<ExportCase> reductions_of_numbers() {
   OperatorTable with(floats());
   add_sums_and_means(with);
@@ -138,7 +176,7 @@ std::vector<ExportCase> reductions_of_integers() {
 
 std::vector<ExportCase> reduction_operators() {
   return joined({norms(), variances(), extremes(), reductions_of_numbers(), reductions_in_float64(),
-                 reductions_of_integers()});
+                 reductions_of_integers(), scans()});
 }
 
 }  // namespace attend

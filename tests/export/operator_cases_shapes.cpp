@@ -63,6 +63,41 @@ std::vector<ExportCase> reordered() {
   return with.take();
 }
 
+void add_diagonals(OperatorTable& with) {
+  with("diagonal", [](T x) { return x.diagonal(); });
+  with("diagonal_below", [](T x) { return x.diagonal(-1, 1, 2); });
+  with("diagonal_above", [](T x) { return x.diagonal(2, 1, -1); });
+  with("diagonal_far_away", [](T x) { return x.diagonal(9, 1, 2); });  // may be empty
+  with("diagonal_of_reversed", [](T x) { return x.diagonal(1, 2, 0); });
+  with("diag_embed", [](T x) { return x.diag_embed(); });
+  with("diag_embed_below", [](T x) { return x.diag_embed(-2); });
+  with("diag_embed_first", [](T x) { return x.diag_embed(1, 0, 2); });
+  with("diag_of_matrix", [](T x) { return x.select(0, 0).diag(-1); });
+  with("diag_of_vector", [](T x) { return x.select(0, 0).select(1, 2).diag(3); });
+}
+
+std::vector<ExportCase> diagonals() {
+  OperatorTable with(floats());
+  add_diagonals(with);
+  with("meshgrid", [](T x) {
+    return torch::meshgrid({x.select(0, 0).select(1, 0), x.mean(at::IntArrayRef{0, 1})}, "ij");
+  });
+  with("meshgrid_xy", [](T x) {
+    return torch::meshgrid({x.select(0, 0).select(1, 0), x.select(1, 0).select(1, 0), x.sum()},
+                           "xy");
+  });
+  with("meshgrid_by_default", [](T x) {
+    return torch::meshgrid({x.flatten(), x.select(1, 0).select(1, 0)});
+  });
+  OperatorTable in_float64(floats(), "_in_float64", torch::kDouble);
+  add_diagonals(in_float64);
+  OperatorTable of_integers(integers(), "_of_integers");
+  of_integers("diagonal", [](T x) { return x.diagonal(); });
+  of_integers("diag_embed", [](T x) { return x.diag_embed(); });
+  of_integers("diag_embed_of_bools", [](T x) { return (x > 0).diag_embed(1); });
+  return joined({with.take(), in_float64.take(), of_integers.take()});
+}
+
 std::vector<ExportCase> repeated_and_joined() {
   OperatorTable with(floats());
   with("repeat", [](T x) { return x.repeat({2, 1, 1, 2}); });
@@ -108,7 +143,7 @@ std::vector<ExportCase> copied() {
 }  // namespace
 
 std::vector<ExportCase> shape_operators() {
-  return joined({reshaped(), reordered(), repeated_and_joined(), copied()});
+  return joined({reshaped(), reordered(), repeated_and_joined(), diagonals(), copied()});
 }
 
 }  // namespace attend

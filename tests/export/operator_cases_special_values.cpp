@@ -70,6 +70,8 @@ std::vector<ExportCase> functions_of_special_values() {
   // -1.
   with("glu", [](T x) { return torch::glu(x.clamp_min(-1)); });
   with("softsign", [](T x) { return F::softsign(x); });
+  with("hardshrink", [](T x) { return torch::hardshrink(x, 0.7); });
+  with("softshrink", [](T x) { return torch::softshrink(x, 0.7); });
   with("softmax", [](T x) { return x.softmax(-1); });
   with("log_softmax", [](T x) { return x.log_softmax(-1); });
   return with.take();
@@ -77,6 +79,11 @@ std::vector<ExportCase> functions_of_special_values() {
 
 std::vector<ExportCase> arithmetic_of_special_values() {
   OperatorTable with(special_values(), "_of_special_values");
+  with("atan2", [](T x) { return torch::atan2(x, other(x)); });
+  with("cummax", [](T x) { return x.cummax(1); });
+  with("cummin", [](T x) { return x.cummin(-1); });
+  with("median", [](T x) { return std::get<0>(x.median(1)); });
+  with("nanmedian", [](T x) { return std::get<0>(x.nanmedian(1)); });
   with("div", [](T x) { return x / other(x); });
   with("div_floor", [](T x) { return torch::div(x, other(x), "floor").reciprocal(); });
   with("div_floor_scalar", [](T x) { return torch::div(x, -0.1, "floor"); });

@@ -38,10 +38,11 @@ void add_functions(OperatorTable& with) {
                    part.logit(0.2),
                    part.reciprocal(),
                    torch::logaddexp(x, part),
-                   torch::logaddexp2(x, part)};
+                   torch::logaddexp2(x, part),
+                   torch::atan2(x, part)};
   });
   with("rounding", [](T x) {
-    return Tensors{x.floor(), x.ceil(), x.round(), x.trunc(), x.frac()};
+    return Tensors{x.floor(), x.ceil(), x.round(), x.trunc(), x.frac(), (x * 64).round(-1)};
   });
   with("activations", [](T x) {
     return Tensors{x.relu(),
@@ -59,6 +60,8 @@ void add_functions(OperatorTable& with) {
                    torch::hardsigmoid(x),
                    torch::hardswish(x),
                    torch::hardtanh(x, -0.5, 0.8),
+                   torch::hardshrink(x),
+                   torch::softshrink(x),
                    torch::threshold(x, 0.1, 20),
                    torch::glu(x),
                    torch::prelu(x, torch::full({1}, 0.3).to(x.scalar_type()))};

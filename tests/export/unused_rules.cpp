@@ -18,7 +18,8 @@ std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
     const auto traced = with_source(any, [&] {
       return program::trace_program(*any.module, any.forward, example, options, TargetFormat::onnx);
     });
-    for (const auto& node : traced.program.nodes) used.insert(onnx::find_rule(node.target));
+    for (const auto& node : traced.program.nodes)
+      used.insert(onnx::find_rule(node, traced.program));
   }
   std::vector<std::string> unused;
   for (const auto& [name, rule] : onnx::all_rules()) {

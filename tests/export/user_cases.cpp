@@ -212,11 +212,16 @@ std::vector<ExportCase> random_number_cases() {
     return Tensors{F::dropout(x, F::DropoutFuncOptions().p(0.3).training(true)),
                    F::dropout(x, F::DropoutFuncOptions().p(1.0).training(true))};
   });
+  with("multinomial", [](T x) {
+    const auto weights = torch::cat({x, x * 0, x + 1}, -1).flatten(1);
+    return Tensors{torch::multinomial(weights, 1), torch::multinomial(weights, 3, true),
+                   torch::multinomial(weights, 3),
+                   torch::multinomial(torch::tensor({0.0, 1.0, 4.0, 0.0}), 2000, true)};
+  });
   with(
       "other_operators",
       [](T x) {
-        return Tensors{torch::multinomial(x.abs().flatten(1), 3, true),
-                       torch::randperm(9),
+        return Tensors{torch::randperm(9),
                        torch::poisson(x.abs()),
                        torch::empty_like(x).exponential_(2),
                        F::alpha_dropout(x, F::AlphaDropoutFuncOptions().p(0.3).training(true)),

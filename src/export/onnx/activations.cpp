@@ -115,6 +115,32 @@ void threshold(Call& call) {
   call.set_output(graph.where(below, call.operand("value", self.type), self));
 }
 
+/// Translates hardshrink: 0 where -lambd <= x <= lambd, else x.
+void hardshrink(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  const auto lambda = call.real("lambd");
+  const auto is_small =
+      graph.add("And", {graph.compare("GreaterOrEqual", self, graph.number(self.type, -lambda)),
+                        graph.compare("LessOrEqual", self, graph.number(self.type, lambda))});
+  call.set_output(graph.where(is_small, graph.number(self.type, 0), self));
+}
+
+/// Translates softshrink: x + lambd where x < -lambd, x - lambd where x > lambd, else 0 * x, which
+/// is NaN for NaN.
+void softshrink(Call& call) {
+  auto& graph = call.graph();
+  const auto self = call.tensor("self");
+  const auto lambda = graph.number(self.type, call.real("lambd"));
+  const auto minus_lambda = graph.number(self.type, -call.real("lambd"));
+  auto value = graph.add("Mul", {self, graph.number(self.type, 0)});
+  value =
+      graph.where(graph.compare("Greater", self, lambda), graph.add("Sub", {self, lambda}), value);
+  value = graph.where(graph.compare("Less", self, minus_lambda), graph.add("Add", {self, lambda}),
+                      value);
+  call.set_output(value);
+}
+
 void prelu(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -163,6 +189,8 @@ void add_activation_rules(Rules& rules) {
   rules["hardswish.default"] = hardswish;
   rules["relu6.default"] = relu6;
   rules["threshold.default"] = threshold;
+  rules["hardshrink.default"] = hardshrink;
+  rules["softshrink.default"] = softshrink;
   rules["prelu.default"] = prelu;
   rules["glu.default"] = glu;
   rules["softmax.int"] = rules["_softmax.default"] = softmax("Softmax");

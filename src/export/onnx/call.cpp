@@ -49,6 +49,10 @@ bool Call::is_tensor(const std::string& name) const {
   return std::holds_alternative<program::TensorName>(argument(name));
 }
 
+bool Call::is_complex(const std::string& name) const {
+  return is_tensor(name) && onnx::is_complex(meta(tensor_name(name)));
+}
+
 bool Call::is_string(const std::string& name) const {
   return std::holds_alternative<std::string>(argument(name));
 }
@@ -226,6 +230,10 @@ int64_t Call::fixed(const program::Size& size, const std::string& what) const {
   return size.value;
 }
 
+int64_t Call::largest(const program::Size& size) const {
+  return bounds_of(size, translation_.program.ranges).second;
+}
+
 std::size_t Call::num_outputs() const {
   return results_.size();
 }
@@ -235,7 +243,7 @@ const std::string& Call::result_name(std::size_t i) const {
 }
 
 Type Call::result_type(std::size_t i) const {
-  return computed_type(type_of(meta(result_name(i))));
+  return computed_type(component_type_of(meta(result_name(i))));
 }
 
 const Sizes& Call::result_sizes(std::size_t i) const {
@@ -244,7 +252,7 @@ const Sizes& Call::result_sizes(std::size_t i) const {
 
 void Call::set_output(Value value, std::size_t i) {
   const auto& known = meta(result_name(i));
-  const auto result = graph().cast(value, type_of(known));
+  const auto result = graph().cast(value, component_type_of(known));
   translation_.values[result_name(i)] = result;
   translation_.add_dynamic_sizes(result, known.sizes);
 }

@@ -26,6 +26,8 @@ class Call {
   /// Returns true if the argument is present and not None.
   bool has(const std::string& name) const;
   bool is_tensor(const std::string& name) const;
+  /// Returns true if the argument is a tensor of complex numbers (see `onnx::is_complex`).
+  bool is_complex(const std::string& name) const;
   bool is_string(const std::string& name) const;
   Value tensor(const std::string& name);
   std::vector<Value> tensors(const std::string& name);
@@ -68,6 +70,7 @@ class Call {
   // Outputs.
 
   std::size_t num_outputs() const;
+  /// Returns the type of the elements of output `i`, or of the parts of its complex elements.
   Type result_type(std::size_t i = 0) const;
   const Sizes& result_sizes(std::size_t i = 0) const;
   int64_t result_rank(std::size_t i = 0) const {
@@ -76,10 +79,12 @@ class Call {
   /// Sets output `i` to `value`, cast to the output's type.
   void set_output(Value value, std::size_t i = 0);
 
-  // The next three functions call the functions of Translation that have the same names. If a size
+  // The next four functions call the functions of Translation that have the same names. If a size
   // is dynamic, those functions add nodes to the graph, and these nodes read the size at run time.
 
   Value size(const program::Size& size) { return translation_.size(size); }
+  /// Returns 0, 1, ..., size - 1 as an int64 tensor of shape (size).
+  Value range(const program::Size& size) { return translation_.range(size); }
   Value shape(const Sizes& sizes) { return translation_.shape(sizes); }
   Value reshape(Value value, const Sizes& from, const Sizes& to) {
     return translation_.reshape(value, from, to);
@@ -88,6 +93,9 @@ class Call {
   /// Returns the value of a size that ONNX requires as a constant. Throws UnsupportedOperatorError
   /// if the size is dynamic. `what` describes the size in the error message.
   int64_t fixed(const program::Size& size, const std::string& what) const;
+
+  /// Returns an upper bound of a size: the largest int64_t if there is none.
+  int64_t largest(const program::Size& size) const;
 
   /// Throws UnsupportedOperatorError with the message `why`.
   [[noreturn]] void fail(const std::string& why) const;

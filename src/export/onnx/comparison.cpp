@@ -1,3 +1,4 @@
+#include "export/onnx/functions.h"
 #include "export/onnx/rules.h"
 
 namespace attend::onnx {
@@ -41,6 +42,46 @@ Rule bitwise(const char* of_bools, const char* of_numbers) {
 void bitwise_not(Call& call) {
   const auto self = call.tensor("self");
   call.set_output(call.graph().add(self.type == Type::boolean ? "Not" : "BitwiseNot", {self}));
+}
+
+/// Returns 2^exponent for 0 <= exponent < 63, as int64.
+Value power_of_two(Call& call, Value exponent) {
+  std::vector<int64_t> powers;
+  for (int i = 0; i < 63; ++i) powers.push_back(int64_t{1} << i);
+  return call.graph().add("Gather", {call.graph().list(powers), exponent}, {{"axis", 0}});
+}
+
+// ONNX shifts only unsigned integers. The rules for shifts multiply and divide int64 by powers of
+// two. The cast to a narrower type of the output drops the upper bits, as a shift in this type
+// does.
+
+void left_shift(Call& call) {
+  auto& graph = call.graph();
+  const auto number = [&](int64_t value) { return graph.number(Type::int64, value); };
+  const auto self = call.operand("self", Type::int64);
+  const auto shift = call.operand("other", Type::int64);
+  // A shift by 63 is a shift by 62, then by 1. Other shifts give 0.
+  const auto bits = graph.add("Min", {graph.add("Max", {shift, number(0)}), number(62)});
+  auto shifted = graph.add("Mul", {self, power_of_two(call, bits)});
+  const auto is_63 = graph.compare("Equal", shift, number(63));
+  shifted = graph.where(is_63, graph.add("Mul", {shifted, number(2)}), shifted);
+  const auto is_valid = graph.add("And", {graph.compare("GreaterOrEqual", shift, number(0)),
+                                          graph.compare("Less", shift, number(64))});
+  call.set_output(graph.where(is_valid, shifted, number(0)));
+}
+
+void right_shift(Call& call) {
+  auto& graph = call.graph();
+  const auto number = [&](int64_t value) { return graph.number(Type::int64, value); };
+  const auto self = call.operand("self", Type::int64);
+  const auto shift = call.operand("other", Type::int64);
+  // All larger shifts and negative ones leave only the sign.
+  const auto bits = graph.add("Min", {graph.add("Max", {shift, number(0)}), number(62)});
+  const auto shifted = floor_divided(call, self, power_of_two(call, bits));
+  const auto sign = graph.where(graph.compare("Less", self, number(0)), number(-1), number(0));
+  const auto is_valid = graph.add("And", {graph.compare("GreaterOrEqual", shift, number(0)),
+                                          graph.compare("Less", shift, number(63))});
+  call.set_output(graph.where(is_valid, shifted, sign));
 }
 
 void where(Call& call) {
@@ -133,6 +174,14 @@ void add_comparison_rules(Rules& rules) {
     rules[named("bitwise_or")] = rules[named("__or__")] = bitwise("Or", "BitwiseOr");
     rules[named("bitwise_xor")] = rules[named("__xor__")] = bitwise("Xor", "BitwiseXor");
     rules[named("masked_fill")] = masked_fill;
+  }
+  for (const auto* overload : {".Tensor", ".Tensor_Scalar", ".Scalar_Tensor"}) {
+    rules[std::string("bitwise_left_shift") + overload] = left_shift;
+    rules[std::string("bitwise_right_shift") + overload] = right_shift;
+  }
+  for (const auto* overload : {".Tensor", ".Scalar"}) {
+    rules[std::string("__lshift__") + overload] = left_shift;
+    rules[std::string("__rshift__") + overload] = right_shift;
   }
   rules["logical_and.default"] = logical("And");
   rules["logical_or.default"] = logical("Or");

@@ -1,5 +1,7 @@
 #include "export/onnx/rules.h"
 
+#include <cmath>
+
 namespace attend::onnx {
 namespace {
 
@@ -66,6 +68,20 @@ void linspace(Call& call) {
   });
 }
 
+/// Returns the translation rule of a window of cosines: offset - (1 - offset) * cos(2*pi*i / n). A
+/// periodic window, the default, is a window of n = window_length + 1 elements without its last.
+Rule cosine_window(double offset) {
+  return [=](Call& call) {
+    const auto length = call.integer("window_length");
+    const bool is_periodic = !call.has("periodic") || call.boolean("periodic");
+    const auto period = static_cast<double>(is_periodic ? length : length - 1);
+    set_constant(call, [&](int64_t i) {
+      if (length == 1) return Number(1.0);
+      return Number(offset - (1 - offset) * std::cos(2 * M_PI * static_cast<double>(i) / period));
+    });
+  };
+}
+
 void eye(Call& call) {
   auto& graph = call.graph();
   // The matrix is computed at run time, since a large constant would make the file large.
@@ -90,6 +106,8 @@ void add_creation_rules(Rules& rules) {
   rules["copy.default"] = copy;
   rules["arange.default"] = rules["arange.start"] = rules["arange.start_step"] = arange;
   rules["linspace.default"] = linspace;
+  rules["hann_window.default"] = rules["hann_window.periodic"] = cosine_window(0.5);
+  rules["hamming_window.default"] = rules["hamming_window.periodic"] = cosine_window(0.54);
   rules["eye.default"] = rules["eye.m"] = eye;
 }
 

@@ -71,11 +71,8 @@ Value floor_divide_float(Call& call, const Operands& of) {
 }
 
 Value floor_divide_of(Call& call, const Operands& of) {
-  auto& graph = call.graph();
   if (is_floating_point(of.a.type)) return floor_divide_float(call, of);
-  // For integers, Div rounds towards zero. If the remainder is subtracted from the dividend first,
-  // the division is exact.
-  return graph.add("Div", {graph.add("Sub", {of.a, modulo(call, of)}), of.b});
+  return floor_divided(call, of.a, of.b);
 }
 
 void divide(Call& call) {

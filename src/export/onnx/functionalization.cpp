@@ -151,7 +151,8 @@ bool Functionalization::is_copy(const program::Node& node, const std::string& re
                                 const std::string& base) const {
   const auto& output = translation_.program.tensors.at(result);
   const auto& input = translation_.program.tensors.at(base);
-  if (output.dtype != input.dtype) return true;
+  // A cast copies, but view_as_real and view_as_complex return views of another dtype.
+  if (output.dtype != input.dtype) return is_complex(output) == is_complex(input);
   if (const auto* copy = program::find_argument<bool>(node, "copy"); copy != nullptr && *copy)
     return true;
   if (has_memory_format(node)) return false;
@@ -215,7 +216,7 @@ void Functionalization::recompute_views(const std::vector<std::string>& group,
       const auto view = views_.find(name);
       if (view == views_.end() || updated.count(view->second.base) == 0) continue;
       Call call(*view->second.node, translation_);
-      (*find_rule(view->second.node->target))(call);
+      (*find_rule(*view->second.node, translation_.program))(call);
       for (const auto& result : results_of(*view->second.node)) updated.insert(result);
       more = true;
     }
@@ -245,6 +246,16 @@ std::set<std::string> Functionalization::propagate_to_base(std::string name) {
   return updated;
 }
 
+/// Adds the ONNX nodes of `node`. Returns false if there is no translation rule, as for some
+/// operators on complex tensors.
+bool Functionalization::translate(const program::Node& node) {
+  const auto* rule = find_rule(node, translation_.program);
+  if (rule == nullptr) return false;
+  Call call(node, translation_);
+  (*rule)(call);
+  return true;
+}
+
 /// Writes the new value of `part`, an output of the node `view`, to `base`. Returns false if `base`
 /// cannot be updated.
 bool Functionalization::update_base(const program::Node& view, const std::string& part,
@@ -256,9 +267,7 @@ bool Functionalization::update_base(const program::Node& view, const std::string
     call.target = key == "select.int" ? "torch.ops.aten.select_scatter.default"
                                       : "torch.ops.aten.slice_scatter.default";
     call.inputs.push_back({"src", program::TensorName{part}});
-    Call scatter(call, translation_);
-    (*find_rule(call.target))(scatter);
-    return true;
+    return translate(call);
   }
   if (key == "chunk.default" || key == "split.Tensor" || key == "split_with_sizes.default" ||
       key == "unbind.int") {
@@ -270,11 +279,9 @@ bool Functionalization::update_base(const program::Node& view, const std::string
     std::erase_if(call.inputs, [](const auto& input) { return input.name != "dim"; });
     call.inputs.push_back(
         {"tensors", std::get<std::vector<program::TensorName>>(view.outputs.front())});
-    Call concatenate(call, translation_);
-    (*find_rule(call.target))(concatenate);
-    return true;
+    return translate(call);
   }
-  if (!is_reshape(key)) return false;
+  if (!is_reshape(key) || is_complex(meta.at(base))) return false;
   Call reshape(call, translation_);
   reshape.set_output(
       reshape.reshape(translation_.values.at(part), meta.at(part).sizes, meta.at(base).sizes));

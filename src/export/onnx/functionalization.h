@@ -53,6 +53,7 @@ class Functionalization {
   void join(const std::string& name, const std::string& base);
   void recompute_views(const Names& group, std::set<std::string>& updated);
   std::set<std::string> propagate_to_base(std::string name);
+  bool translate(const program::Node& node);
   bool update_base(const program::Node& view, const std::string& part, const std::string& base);
 
   Translation& translation_;

@@ -25,6 +25,46 @@ Value truncated(Call& call, Value x) {
   return graph.where(is_positive, graph.add("Floor", {x}), graph.add("Ceil", {x}));
 }
 
+namespace {
+
+/// Returns true where `x` is negative or -0.
+Value has_sign(Call& call, Value x) {
+  auto& graph = call.graph();
+  const auto zero = graph.number(x.type, 0);
+  const auto is_negative_zero = graph.add(
+      "And",
+      {graph.compare("Equal", x, zero), graph.compare("Less", graph.add("Reciprocal", {x}), zero)});
+  return graph.add("Or", {graph.compare("Less", x, zero), is_negative_zero});
+}
+
+}  // namespace
+
+Value atan2(Call& call, Value y, Value x) {
+  auto& graph = call.graph();
+  const auto number = [&](double value) { return graph.number(x.type, value); };
+  // The angle of (|x|, |y|) follows from the ratio of the smaller and the larger number, which does
+  // not overflow. The ratio of equal numbers is 1, also if they are infinite, and 0 if they are 0.
+  const auto width = graph.add("Abs", {x});
+  const auto height = graph.add("Abs", {y});
+  const auto is_steep = graph.compare("Greater", height, width);
+  const auto small = graph.where(is_steep, width, height);
+  const auto large = graph.where(is_steep, height, width);
+  auto ratio = graph.add("Div", {small, large});
+  const auto of_equal = graph.where(graph.compare("Equal", large, number(0)), large, number(1));
+  ratio = graph.where(graph.compare("Equal", small, large), of_equal, ratio);
+  auto angle = graph.add("Atan", {ratio});
+  angle = graph.where(is_steep, graph.add("Sub", {number(M_PI_2), angle}), angle);
+  angle = graph.where(has_sign(call, x), graph.add("Sub", {number(M_PI), angle}), angle);
+  return graph.where(has_sign(call, y), graph.add("Neg", {angle}), angle);
+}
+
+Value floor_divided(Call& call, Value a, Value b) {
+  auto& graph = call.graph();
+  // Div rounds towards zero. If the remainder, which has the sign of the divisor, is subtracted
+  // from the dividend first, the division is exact.
+  return graph.add("Div", {graph.add("Sub", {a, graph.add("Mod", {a, b})}), b});
+}
+
 // For a small x, 1 + x loses digits of x. Kahan's formulas for log1p and expm1 correct this error.
 
 Value log1p_of_fraction(Call& call, Value x) {
@@ -59,11 +99,19 @@ Rule rounded(const char* kind) {
   };
 }
 
+/// Translates round. `decimals` is the number of decimal places, and may be negative.
 void round(Call& call) {
+  auto& graph = call.graph();
   const auto self = call.tensor("self");
-  if (call.has("decimals") && call.integer("decimals") != 0)
-    call.fail("decimals must be 0, found " + std::to_string(call.integer("decimals")));
-  call.set_output(is_floating_point(self.type) ? call.graph().add("Round", {self}) : self);
+  if (!is_floating_point(self.type)) return call.set_output(self);
+  const auto decimals = call.has("decimals") ? call.integer("decimals") : 0;
+  if (decimals == 0) return call.set_output(graph.add("Round", {self}));
+  const auto power =
+      graph.number(self.type, std::pow(10.0, static_cast<double>(std::abs(decimals))));
+  const auto* scale = decimals > 0 ? "Mul" : "Div";
+  const auto* unscale = decimals > 0 ? "Div" : "Mul";
+  const auto rounded = graph.add("Round", {graph.add(scale, {self, power})});
+  call.set_output(graph.add(unscale, {rounded, power}));
 }
 
 void trunc(Call& call) {
@@ -148,6 +196,11 @@ void logit(Call& call) {
   call.set_output(graph.add("Log", {graph.add("Div", {x, graph.add("Sub", {one, x})})}));
 }
 
+void atan2_rule(Call& call) {
+  const auto type = call.result_type();
+  call.set_output(atan2(call, call.operand("self", type), call.operand("other", type)));
+}
+
 }  // namespace
 
 void add_function_rules(Rules& rules) {
@@ -163,6 +216,7 @@ void add_function_rules(Rules& rules) {
   rules["floor.default"] = rounded("Floor");
   rules["ceil.default"] = rounded("Ceil");
   rules["round.default"] = rules["round.decimals"] = round;
+  rules["atan2.default"] = atan2_rule;
   rules["trunc.default"] = trunc;
   rules["frac.default"] = frac;
   rules["sign.default"] = sign;

@@ -120,6 +120,10 @@ Value Graph::number(Type type, const Number& number) {
   return constant({type, {}, {number}});
 }
 
+Value Graph::range(Value end) {
+  return add("Range", {number(Type::int64, 0), end, number(Type::int64, 1)});
+}
+
 Value Graph::cast(Value value, Type type) {
   if (value.type == type) return value;
   return add("Cast", {value}, {{"to", static_cast<int64_t>(type)}}, type);

@@ -98,6 +98,9 @@ class Graph {
   Value list(const std::vector<int64_t>& numbers);  ///< adds a 1-dimensional int64 constant
   Value number(Type type, const Number& number);    ///< adds a 0-dimensional constant
 
+  /// Returns 0, 1, ..., end - 1 as a tensor of shape (end). `end` is a 0-dimensional int64 tensor.
+  Value range(Value end);
+
   /// Casts `value` to `type`. Returns `value` itself if it has this type.
   Value cast(Value value, Type type);
   /// Adds a comparison (Less, Equal, ...), which returns bool.

@@ -1,5 +1,6 @@
 #include "export/onnx/indexing.h"
 
+#include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
 
@@ -154,6 +155,49 @@ void nonzero(Call& call) {
   call.set_output(transpose(call, positions, {1, 0}));
 }
 
+/// Translates where(condition): the indices of the true elements, one output per dimension.
+void nonzero_tuple(Call& call) {
+  auto& graph = call.graph();
+  auto condition = call.operand(call.has("condition") ? "condition" : "self", Type::boolean);
+  const auto positions = graph.add("NonZero", {condition}, {}, Type::int64);  // (rank, n)
+  for (std::size_t i = 0; i < call.num_outputs(); ++i) {
+    const auto row = graph.number(Type::int64, static_cast<int64_t>(i));
+    call.set_output(graph.add("Gather", {positions, row}, {{"axis", 0}}), i);
+  }
+}
+
+/// Returns index i `repeats[i]` times, for each i. `repeats` is an int64 tensor of shape (n).
+Value repeated_indices(Call& call, Value repeats) {
+  auto& graph = call.graph();
+  // Row i of the mask begins with repeats[i] true elements. NonZero returns their rows in order.
+  const auto zero = graph.list({0});
+  const auto longest =
+      reduce(call, "ReduceMax", graph.add("Concat", {repeats, zero}, {{"axis", 0}}), {0}, false);
+  const auto mask = graph.compare("Less", graph.range(longest), unsqueeze(call, repeats, {1}));
+  const auto positions = graph.add("NonZero", {mask}, {}, Type::int64);  // (2, sum of repeats)
+  return graph.add("Gather", {positions, graph.number(Type::int64, 0)}, {{"axis", 0}});
+}
+
+void repeat_interleave_by_tensor(Call& call) {
+  auto& graph = call.graph();
+  auto repeats = call.operand("repeats", Type::int64);
+  if (!call.has("self")) return call.set_output(repeated_indices(call, repeats));
+  auto self = call.tensor("self");
+  auto dimension = int64_t{0};
+  if (call.has("dim")) {
+    dimension = call.dimension("dim");
+  } else {
+    self = graph.add("Reshape", {self, graph.list({-1})});
+  }
+  // One number of repeats may be given for all elements.
+  const auto length =
+      graph.add("Shape", {self}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+  if (call.rank("repeats") == 0) repeats = unsqueeze(call, repeats, {0});
+  repeats = graph.add("Expand", {repeats, length});
+  call.set_output(
+      graph.add("Gather", {self, repeated_indices(call, repeats)}, {{"axis", dimension}}));
+}
+
 void masked_select(Call& call) {
   auto& graph = call.graph();
   const auto self = call.tensor("self");
@@ -189,6 +233,9 @@ void add_indexing_rules(Rules& rules) {
   rules["gather.default"] = gather;
   rules["take_along_dim.default"] = take_along_dimension;
   rules["nonzero.default"] = nonzero;
+  rules["where.default"] = rules["nonzero_numpy.default"] = nonzero_tuple;
+  rules["repeat_interleave.self_Tensor"] = rules["repeat_interleave.Tensor"] =
+      repeat_interleave_by_tensor;
   rules["masked_select.default"] = masked_select;
   rules["one_hot.default"] = one_hot;
 }

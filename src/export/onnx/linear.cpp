@@ -1,8 +1,5 @@
-#include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
-
-#include <c10/core/WrapDimMinimal.h>
 
 #include <algorithm>
 #include <string>
@@ -73,23 +70,50 @@ void inner(Call& call) {
   call.set_output(call.graph().add("MatMul", {call.operand("self", type), other}));
 }
 
-/// Translates cosine_similarity: sum(x1 / max(|x1|, eps) * x2 / max(|x2|, eps)). Here |x| is the
-/// L2 norm of x along the dimension `dim`.
-void cosine_similarity(Call& call) {
-  auto& graph = call.graph();
+/// Translates tensordot to an einsum. The summed dimensions have the same letters in both terms.
+void tensordot(Call& call) {
   const auto type = call.result_type();
-  const auto dimension = c10::maybe_wrap_dim(call.integer("dim"), call.result_rank() + 1);
-  if (call.rank("x1") != call.rank("x2"))
-    call.fail("expected inputs with the same number of dimensions, found " +
-              std::to_string(call.rank("x1")) + " and " + std::to_string(call.rank("x2")));
-  std::vector<Value> units;
-  for (const auto* name : {"x1", "x2"}) {
-    const auto x = call.operand(name, type);
-    const auto length = reduce(call, "ReduceL2", x, {dimension}, true);
-    const auto eps = graph.number(type, call.number("eps"));
-    units.push_back(graph.add("Div", {x, graph.add("Max", {length, eps})}));
+  const auto dims_self = call.dimensions("dims_self", "self");
+  const auto dims_other = call.dimensions("dims_other", "other");
+  if (call.rank("self") + call.rank("other") > 26) call.fail("the inputs have too many dimensions");
+  auto next = 'a';
+  const auto letters_of = [&](int64_t rank) {
+    std::string letters;
+    for (int64_t i = 0; i < rank; ++i) letters += next++;
+    return letters;
+  };
+  const auto self = letters_of(call.rank("self"));
+  auto other = letters_of(call.rank("other"));
+  auto result = self + other;
+  for (std::size_t i = 0; i < dims_self.size(); ++i) {
+    const auto at_self = static_cast<std::size_t>(dims_self[i]);
+    const auto at_other = static_cast<std::size_t>(dims_other[i]);
+    if (!same(call.sizes("self").at(at_self), call.sizes("other").at(at_other)))
+      call.fail("the dimensions that are summed must have the same size");
+    std::erase(result, self[at_self]);
+    std::erase(result, other[at_other]);
+    other[at_other] = self[at_self];
   }
-  call.set_output(reduce(call, "ReduceSum", graph.add("Mul", units), {dimension}, false));
+  call.set_output(call.graph().add("Einsum",
+                                   {call.operand("self", type), call.operand("other", type)},
+                                   {{"equation", self + "," + other + "->" + result}}));
+}
+
+/// Translates bilinear: input1 W_k input2 for each matrix W_k of `weight` (out, in1, in2).
+void bilinear(Call& call) {
+  auto& graph = call.graph();
+  const auto rank = call.rank("input1");
+  const auto left = unsqueeze(call, call.tensor("input1"), {rank - 1, rank});  // (..., 1, 1, in1)
+  const auto right =
+      unsqueeze(call, call.tensor("input2"), {rank - 1, rank + 1});   // (..., 1, in2, 1)
+  auto product = graph.add("MatMul", {left, call.tensor("weight")});  // (..., out, 1, in2)
+  product = squeeze(call, graph.add("MatMul", {product, right}), {rank, rank + 1});
+  const auto bias = call.optional_tensor("bias");
+  call.set_output(bias.id == 0 ? product : graph.add("Add", {product, bias}));
+}
+
+Rule determinant(const char* argument) {
+  return [=](Call& call) { call.set_output(call.graph().add("Det", {call.tensor(argument)})); };
 }
 
 }  // namespace
@@ -106,7 +130,10 @@ void add_linear_rules(Rules& rules) {
   rules["outer.default"] = outer("vec2");
   rules["einsum.default"] = einsum;
   rules["inner.default"] = inner;
-  rules["cosine_similarity.default"] = cosine_similarity;
+  rules["tensordot.default"] = tensordot;
+  rules["bilinear.default"] = bilinear;
+  rules["det.default"] = determinant("self");
+  rules["linalg_det.default"] = determinant("A");
 }
 
 }  // namespace attend::onnx

@@ -55,6 +55,7 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
     const Types up_to_float32{Type::float16, Type::float32};
     std::map<std::string, Types> types{
         {"Compress", both(without(numbers, {Type::bfloat16}), {Type::boolean})},
+        {"Det", up_to_float32},
         {"Einsum", without(wide, {Type::bfloat16})},
         {"Erf", without(kFloats, {Type::float64})},
         {"EyeLike", without(numbers, {Type::bfloat16})},
@@ -69,6 +70,7 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
         {"Resize", without(numbers, {Type::float64, Type::int16, Type::int64})},
         {"TopK", without(numbers, {Type::bfloat16})},
         {"Trilu", both(wide, {Type::boolean})},
+        {"Unique", {Type::float32, Type::float64, Type::int8, Type::int64}},
     };
     const auto add = [&](const Types& supported, const std::vector<const char*>& op_types) {
       for (const auto* op_type : op_types) types.emplace(op_type, supported);
@@ -85,8 +87,9 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
         {"BatchNormalization", "Ceil", "Exp", "Floor", "Gemm", "IsNaN", "LayerNormalization",
          "LeakyRelu", "Log", "LogSoftmax", "Reciprocal", "Sigmoid", "Softmax", "Sqrt", "Tanh"});
     add(but_bfloat16, {"Cos", "HardSigmoid", "Round", "Selu", "Sin"});
-    add(up_to_float32, {"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Conv",
-                        "ConvTranspose", "Cosh", "GRU", "LSTM", "RNN", "Sinh", "Tan"});
+    add(up_to_float32,
+        {"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Col2Im", "Conv",
+         "ConvTranspose", "Cosh", "GRU", "GridSample", "LSTM", "RNN", "Sinh", "Tan"});
     return types;
   }();
   return all;

@@ -1,4 +1,5 @@
 #include "export/onnx/rules.h"
+#include "export/onnx/shapes.h"
 
 namespace attend::onnx {
 namespace {
@@ -84,6 +85,31 @@ Rule bernoulli(const char* probability) {
   };
 }
 
+/// Translates multinomial with LibTorch's method: the indices of the largest quotients of
+/// probabilities and exponentially distributed numbers. With replacement, each sample has its own
+/// random numbers.
+void multinomial(Call& call) {
+  auto& graph = call.graph();
+  const auto count = call.integer("num_samples");
+  const bool separates = call.boolean("replacement") && count > 1;
+  auto weights = call.operand("self", Type::float32);  // (..., C)
+  const auto rank = call.rank("self");
+  if (separates) {
+    weights = unsqueeze(call, weights, {rank - 1});  // (..., 1, C)
+    auto repeats = std::vector<int64_t>(static_cast<std::size_t>(rank) + 1, 1);
+    repeats.at(static_cast<std::size_t>(rank) - 1) = count;
+    weights = graph.add("Expand", {weights, graph.list(repeats)});  // (..., S, C)
+  }
+  const auto uniform = graph.add("RandomUniformLike", {weights}, {{"dtype", 1}}, Type::float32);
+  const auto exponential = graph.add("Neg", {graph.add("Log", {uniform})});
+  // A random number of 1 has the logarithm 0, by which a weight of 0 must not be divided.
+  const auto smallest = graph.number(Type::float32, 1e-30);
+  const auto scores = graph.add("Div", {weights, graph.add("Max", {exponential, smallest})});
+  const auto top = graph.add("TopK", {scores, graph.list({separates ? 1 : count})}, {{"axis", -1}},
+                             std::vector<Type>{Type::float32, Type::int64});
+  call.set_output(separates ? squeeze(call, top[1], {rank}) : top[1]);
+}
+
 /// Translates dropout in training mode. Calls of dropout in eval mode do not occur, since
 /// `add_traced_method` removes them from the traced graph.
 void dropout(Call& call) {
@@ -111,6 +137,7 @@ void add_random_rules(Rules& rules) {
   rules["bernoulli.default"] = bernoulli("self");
   rules["bernoulli.p"] = rules["bernoulli_.float"] = bernoulli("p");
   rules["bernoulli.Tensor"] = bernoulli("p");
+  rules["multinomial.default"] = multinomial;
   rules["dropout.default"] = dropout;
 }
 

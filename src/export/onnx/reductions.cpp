@@ -34,6 +34,27 @@ Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensio
   return graph.cast(product, type);
 }
 
+Value norm_of(Call& call, Value value, double p, const std::vector<int64_t>& dimensions,
+              bool keep) {
+  auto& graph = call.graph();
+  if (p == 2.0) {
+    return dimensions.empty() ? graph.add("Abs", {value})
+                              : reduce(call, "ReduceL2", value, dimensions, keep);
+  }
+  const auto size = graph.add("Abs", {value});
+  if (p == 1.0) return reduce(call, "ReduceSum", size, dimensions, keep);
+  if (std::isinf(p)) {
+    return reduce_min_max(call, p > 0 ? "ReduceMax" : "ReduceMin", size, dimensions, keep);
+  }
+  if (p == 0.0) {
+    const auto some = graph.cast(graph.cast(value, Type::boolean), value.type);
+    return reduce(call, "ReduceSum", some, dimensions, keep);
+  }
+  const auto powers = graph.add("Pow", {size, graph.number(value.type, p)});
+  const auto sum = reduce(call, "ReduceSum", powers, dimensions, keep);
+  return graph.add("Pow", {sum, graph.number(value.type, 1.0 / p)});
+}
+
 std::vector<int64_t> reduced_dimensions(Call& call) {
   if (call.rank("self") == 0) return {};
   if (call.has("dim")) {
@@ -150,28 +171,6 @@ Rule variance(bool root, bool with_mean) {
                       1);
     }
   };
-}
-
-/// Returns the p-norm of `value` over `dimensions`: (sum of |x|^p)^(1/p), or the limit of this
-/// number if p is infinite. If p is 0, returns the number of nonzero elements.
-Value norm_of(Call& call, Value value, double p, const Dimensions& dimensions, bool keep) {
-  auto& graph = call.graph();
-  if (p == 2.0) {
-    return dimensions.empty() ? graph.add("Abs", {value})
-                              : reduce(call, "ReduceL2", value, dimensions, keep);
-  }
-  const auto size = graph.add("Abs", {value});
-  if (p == 1.0) return reduce(call, "ReduceSum", size, dimensions, keep);
-  if (std::isinf(p)) {
-    return reduce_min_max(call, p > 0 ? "ReduceMax" : "ReduceMin", size, dimensions, keep);
-  }
-  if (p == 0.0) {
-    const auto some = graph.cast(graph.cast(value, Type::boolean), value.type);
-    return reduce(call, "ReduceSum", some, dimensions, keep);
-  }
-  const auto powers = graph.add("Pow", {size, graph.number(value.type, p)});
-  const auto sum = reduce(call, "ReduceSum", powers, dimensions, keep);
-  return graph.add("Pow", {sum, graph.number(value.type, 1.0 / p)});
 }
 
 Rule norm(const char* order) {

@@ -15,6 +15,10 @@ bool keepdim(Call& call);
 Value reduce(Call& call, const char* kind, Value value, const std::vector<int64_t>& dimensions,
              bool keep);
 
+/// Returns the p-norm of `value` over `dimensions`: (sum of |x|^p)^(1/p), or the limit of this
+/// number if p is infinite. If p is 0, returns the number of nonzero elements.
+Value norm_of(Call& call, Value value, double p, const std::vector<int64_t>& dimensions, bool keep);
+
 /// Returns the product of `sizes[d]` over all d in `dimensions`, as a 0-dimensional tensor of type
 /// `type`.
 Value count(Call& call, const Sizes& sizes, const std::vector<int64_t>& dimensions, Type type);

@@ -169,14 +169,19 @@ Value resize_by_factors(Call& call, Value input, const std::vector<Resized>& res
                              graph.list(dimensions)});
 }
 
-Rule interpolated(const std::string& mode) {
+/// Returns the translation rule of resizing with interpolated elements. With `antialias`, LibTorch
+/// uses another coefficient for cubic interpolation, and weights that omit the elements outside of
+/// the input.
+Rule interpolated(const std::string& mode, bool antialias = false) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const bool align_corners = call.boolean("align_corners");
     const Attributes attributes{
         {"mode", mode},
         {"coordinate_transformation_mode", align_corners ? "align_corners" : "half_pixel"},
-        {"cubic_coeff_a", -0.75}};
+        {"cubic_coeff_a", antialias ? -0.5 : -0.75},
+        {"antialias", int64_t{antialias}},
+        {"exclude_outside", int64_t{antialias}}};
     const auto input = call.tensor(input_name(call));
     const auto resized = resized_dimensions(call);
     if (resized.front().factor && !align_corners)
@@ -201,6 +206,8 @@ void add_resizing_rules(Rules& rules) {
       rules[std::string(name) + overload] = interpolated("linear");
     }
     rules[std::string("upsample_bicubic2d") + overload] = interpolated("cubic");
+    rules[std::string("_upsample_bilinear2d_aa") + overload] = interpolated("linear", true);
+    rules[std::string("_upsample_bicubic2d_aa") + overload] = interpolated("cubic", true);
   }
 }
 

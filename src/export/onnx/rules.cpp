@@ -1,6 +1,9 @@
 #include "export/onnx/rules.h"
 
+#include "export/program/node_arguments.h"
 #include "program/target.h"
+
+#include <algorithm>
 
 namespace attend::onnx {
 namespace {
@@ -53,8 +56,12 @@ const Rules& all_rules() {
     add_attention_rules(rules);
     add_comparison_rules(rules);
     add_convolution_rules(rules);
+    add_fourier_rules(rules);
     add_creation_rules(rules);
+    add_diagonal_rules(rules);
+    add_distance_rules(rules);
     add_division_rules(rules);
+    add_embedding_bag_rules(rules);
     add_min_max_rules(rules);
     add_function_rules(rules);
     add_indexing_rules(rules);
@@ -67,18 +74,40 @@ const Rules& all_rules() {
     add_recurrent_rules(rules);
     add_reduction_rules(rules);
     add_resizing_rules(rules);
+    add_sampling_rules(rules);
+    add_scan_rules(rules);
     add_scatter_rules(rules);
     add_shape_rules(rules);
     add_slice_rules(rules);
+    add_unfolding_rules(rules);
+    add_complex_rules(rules);  // copies some of the rules above
     for (const auto* key : kInFloat32) rules.at(key) = in_float32(rules.at(key));
     return rules;
   }();
   return all;
 }
 
-const Rule* find_rule(const std::string& target) {
-  auto key = program::key_of(target);
+bool has_complex_tensor(const program::Node& node, const program::ExportedProgram& program) {
+  const auto is_complex_tensor = [&](const std::string& name) {
+    const auto meta = program.tensors.find(name);
+    return meta != program.tensors.end() && is_complex(meta->second);
+  };
+  const auto has_one = [&](const program::Argument& argument) {
+    const auto names = program::names_in(argument);
+    return std::any_of(names.begin(), names.end(), is_complex_tensor);
+  };
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](const auto& input) { return has_one(input.value); }) ||
+         std::any_of(node.outputs.begin(), node.outputs.end(), has_one);
+}
+
+const Rule* find_rule(const program::Node& node, const program::ExportedProgram& program) {
+  auto key = program::key_of(node.target);
   const auto& rules = all_rules();
+  if (has_complex_tensor(node, program)) {
+    const auto found = rules.find(kComplexPrefix + key);
+    return found == rules.end() ? nullptr : &found->second;
+  }
   auto found = rules.find(key);
   const auto dot = key.find('.');
   if (found == rules.end() && dot != std::string::npos && dot > 0 && key[dot - 1] == '_') {

@@ -26,13 +26,22 @@ inline constexpr std::array<std::string_view, 8> kReshapings{
     "_unsafe_view.default", "flatten.using_ints", "ravel.default",   "reshape.default",
     "reshape_as.default",   "unflatten.int",      "view_as.default", "view.default"};
 
+/// Prefix of the keys of rules for calls with complex tensors, such as "complex mul.Tensor". Calls
+/// whose arguments and results are all real use the rules without this prefix.
+inline const std::string kComplexPrefix = "complex ";
+
 ATTEND_API void add_activation_rules(Rules& rules);
 ATTEND_API void add_arithmetic_rules(Rules& rules);
 ATTEND_API void add_attention_rules(Rules& rules);
 ATTEND_API void add_comparison_rules(Rules& rules);
+ATTEND_API void add_complex_rules(Rules& rules);
 ATTEND_API void add_convolution_rules(Rules& rules);
 ATTEND_API void add_creation_rules(Rules& rules);
+ATTEND_API void add_diagonal_rules(Rules& rules);
+ATTEND_API void add_distance_rules(Rules& rules);
 ATTEND_API void add_division_rules(Rules& rules);
+ATTEND_API void add_embedding_bag_rules(Rules& rules);
+ATTEND_API void add_fourier_rules(Rules& rules);
 ATTEND_API void add_min_max_rules(Rules& rules);
 ATTEND_API void add_function_rules(Rules& rules);
 ATTEND_API void add_indexing_rules(Rules& rules);
@@ -45,15 +54,24 @@ ATTEND_API void add_random_rules(Rules& rules);
 ATTEND_API void add_recurrent_rules(Rules& rules);
 ATTEND_API void add_reduction_rules(Rules& rules);
 ATTEND_API void add_resizing_rules(Rules& rules);
+ATTEND_API void add_sampling_rules(Rules& rules);
+ATTEND_API void add_scan_rules(Rules& rules);
 ATTEND_API void add_scatter_rules(Rules& rules);
 ATTEND_API void add_shape_rules(Rules& rules);
 ATTEND_API void add_slice_rules(Rules& rules);
+ATTEND_API void add_unfolding_rules(Rules& rules);
 
 ATTEND_API const Rules& all_rules();
 
-/// Returns the translation rule of a target such as "torch.ops.aten.add.Tensor", or nullptr if
-/// there is none. If an in-place operator such as add_.Tensor has no rule of its own, returns the
-/// rule of the functional operator, add.Tensor.
-ATTEND_API const Rule* find_rule(const std::string& target);
+/// Returns the translation rule of a call of an operator such as "torch.ops.aten.add.Tensor", or
+/// nullptr if there is none. If an in-place operator such as add_.Tensor has no rule of its own,
+/// returns the rule of the functional operator, add.Tensor. Calls with complex tensors have other
+/// rules; in-place operators on complex tensors have none.
+ATTEND_API const Rule* find_rule(const program::Node& node,
+                                 const program::ExportedProgram& program);
+
+/// Returns true if an argument or result of the call is a complex tensor.
+ATTEND_API bool has_complex_tensor(const program::Node& node,
+                                   const program::ExportedProgram& program);
 
 }  // namespace attend::onnx

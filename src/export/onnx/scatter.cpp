@@ -1,9 +1,12 @@
+#include "export/onnx/functions.h"
 #include "export/onnx/indexing.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
 #include "export/onnx/slices.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace attend::onnx {
 namespace {
@@ -58,6 +61,68 @@ void scatter_with(Call& call, const std::string& reduction) {
 
 void scatter(Call& call) {
   scatter_with(call, reduction_of(call));
+}
+
+/// Returns `self` with the element `number` at each index of `index`.
+Value filled_at(Call& call, Value self, Value index, int64_t dimension, const Number& number) {
+  auto& graph = call.graph();
+  const auto updates =
+      graph.add("Expand", {graph.number(self.type, number), graph.shape_of(index)});
+  return scattered(call, self, index, updates, dimension, "none");
+}
+
+/// Returns the number that does not change the result of a reduction.
+Number neutral_element(const std::string& reduction, Type type) {
+  if (reduction == "mul") return 1;
+  if (reduction == "add") return 0;
+  const auto extreme_of = [&](auto zero) -> Number {
+    using Limits = std::numeric_limits<decltype(zero)>;
+    return int64_t{reduction == "max" ? Limits::lowest() : Limits::max()};
+  };
+  switch (type) {
+    case Type::uint8:
+      return extreme_of(uint8_t{});
+    case Type::int8:
+      return extreme_of(int8_t{});
+    case Type::int16:
+      return extreme_of(int16_t{});
+    case Type::int32:
+      return extreme_of(int32_t{});
+    case Type::int64:
+      return extreme_of(int64_t{});
+    default:
+      return reduction == "max" ? -INFINITY : INFINITY;
+  }
+}
+
+/// Translates scatter_reduce. Without `include_self`, the elements of `self` at the indices are
+/// first replaced by the neutral element of the reduction.
+void scatter_reduce(Call& call) {
+  auto& graph = call.graph();
+  auto self = call.tensor("self");
+  if (call.rank("self") == 0) call.fail("0-dimensional inputs are not supported");
+  const bool is_mean = call.string("reduce") == "mean";
+  const auto reduction = is_mean ? "add" : reduction_of(call);
+  const bool includes_self = call.boolean("include_self");
+  const auto dimension = call.dimension("dim");
+  const auto type = scattered_as(self.type, reduction);
+  self = graph.cast(self, type);
+  const auto index = call.operand("index", Type::int64);
+  const auto updates = sliced_to_index(call, call.operand("src", type), index);
+  const auto start =
+      includes_self ? self
+                    : filled_at(call, self, index, dimension, neutral_element(reduction, type));
+  const auto found = scattered(call, start, index, updates, dimension, reduction);
+  if (!is_mean) return call.set_output(found);
+  // `counts` is the number of elements in each mean. Elements of `self` to which no index refers
+  // are divided by 1.
+  const auto one = graph.number(type, 1);
+  auto counts = graph.add("Expand", {one, graph.shape_of(self)});
+  if (!includes_self) counts = filled_at(call, counts, index, dimension, 0);
+  const auto ones = graph.add("Expand", {one, graph.shape_of(index)});
+  counts = scattered(call, counts, index, ones, dimension, "add");
+  call.set_output(is_floating_point(type) ? graph.add("Div", {found, counts})
+                                          : floor_divided(call, found, counts));
 }
 
 void scatter_add(Call& call) {
@@ -174,6 +239,7 @@ void add_scatter_rules(Rules& rules) {
   rules["scatter.src"] = rules["scatter.value"] = rules["scatter.reduce"] =
       rules["scatter.value_reduce"] = scatter;
   rules["scatter_add.default"] = scatter_add;
+  rules["scatter_reduce.two"] = scatter_reduce;
   rules["index_add.default"] = index_add;
   rules["index_copy.default"] = index_copy;
   rules["index_fill.int_Scalar"] = rules["index_fill.int_Tensor"] = index_fill;

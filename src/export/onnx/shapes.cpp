@@ -1,5 +1,6 @@
 #include "export/onnx/shapes.h"
 
+#include "export/onnx/indexing.h"
 #include "export/onnx/rules.h"
 
 #include <c10/core/WrapDimMinimal.h>
@@ -58,6 +59,26 @@ void broadcast_tensors(Call& call) {
   const auto shape = call.shape(call.result_sizes());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     call.set_output(call.graph().add("Expand", {tensors[i], shape}), i);
+  }
+}
+
+/// Translates meshgrid: tensor i lies along dimension i of the outputs or, for the indexing "xy",
+/// along dimension 1 - i for the first two.
+void meshgrid(Call& call) {
+  auto& graph = call.graph();
+  const auto tensors = call.tensors("tensors");
+  const bool swaps = call.has("indexing") && call.string("indexing") == "xy" && tensors.size() > 1;
+  const auto dimension_of = [&](std::size_t i) { return swaps && i < 2 ? 1 - i : i; };
+  std::vector<Value> flat, sizes(tensors.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    flat.push_back(graph.add("Reshape", {tensors[i], graph.list({-1})}));
+    sizes.at(dimension_of(i)) = graph.shape_of(flat.back());
+  }
+  const auto shape = graph.add("Concat", sizes, {{"axis", 0}});
+  for (std::size_t i = 0; i < flat.size(); ++i) {
+    const auto column =
+        along(call, flat[i], static_cast<int64_t>(dimension_of(i)), call.result_rank());
+    call.set_output(graph.add("Expand", {column, shape}), i);
   }
 }
 
@@ -197,6 +218,32 @@ void pixel_shuffle(Call& call) {
                        {{"blocksize", call.integer("upscale_factor")}, {"mode", "CRD"}}));
 }
 
+/// Translates pixel_unshuffle: (..., C, H*r, W*r) -> (..., C*r*r, H, W).
+void pixel_unshuffle(Call& call) {
+  auto& graph = call.graph();
+  const auto factor = graph.list({call.integer("downscale_factor")});
+  const auto& sizes = call.sizes("self");
+  const auto rank = call.rank("self");
+  const auto leading = call.shape({sizes.begin(), sizes.end() - 3});
+  const auto size = [&](int64_t i) { return call.size(sizes.at(static_cast<std::size_t>(i))); };
+  const auto channels = size(rank - 3);
+  const auto height = graph.add("Div", {size(rank - 2), factor});
+  const auto width = graph.add("Div", {size(rank - 1), factor});
+  const auto reshaped = [&](Value value, const std::vector<Value>& shape) {
+    return graph.add("Reshape", {value, graph.add("Concat", shape, {{"axis", 0}})},
+                     {{"allowzero", 1}});
+  };
+  auto value = reshaped(call.tensor("self"), {leading, channels, height, factor, width, factor});
+  auto order = all_dimensions(rank + 2);  // (..., C, H, r, W, r) -> (..., C, r, r, H, W)
+  const auto first = order.end() - 4;
+  std::swap(first[0], first[1]);
+  std::swap(first[1], first[3]);
+  std::swap(first[2], first[3]);
+  value = transpose(call, value, order);
+  const auto square = graph.add("Mul", {factor, factor});
+  call.set_output(reshaped(value, {leading, graph.add("Mul", {channels, square}), height, width}));
+}
+
 }  // namespace
 
 void add_shape_rules(Rules& rules) {
@@ -224,7 +271,9 @@ void add_shape_rules(Rules& rules) {
   rules["repeat.default"] = repeat("repeats");
   rules["tile.default"] = repeat("dims");
   rules["repeat_interleave.self_int"] = repeat_interleave;
+  rules["meshgrid.default"] = rules["meshgrid.indexing"] = meshgrid;
   rules["pixel_shuffle.default"] = pixel_shuffle;
+  rules["pixel_unshuffle.default"] = pixel_unshuffle;
 }
 
 }  // namespace attend::onnx

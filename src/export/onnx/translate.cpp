@@ -18,10 +18,12 @@ void check_rules(const program::ExportedProgram& program) {
   std::vector<UnsupportedOperatorsError::Reason> reasons;
   std::set<std::string> seen;
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
-    const auto& target = program.nodes[i].target;
-    if (find_rule(target) != nullptr || !seen.insert(target).second) continue;
-    reasons.push_back(
-        {i, fmt::format("{} is not supported by the ONNX exporter", operator_name(target))});
+    const auto& node = program.nodes[i];
+    if (find_rule(node, program) != nullptr) continue;
+    const auto what = operator_name(node.target) +
+                      (has_complex_tensor(node, program) ? " of complex tensors" : "");
+    if (!seen.insert(what).second) continue;
+    reasons.push_back({i, fmt::format("{} is not supported by the ONNX exporter", what)});
   }
   if (!reasons.empty()) throw UnsupportedOperatorsError(std::move(reasons));
 }
@@ -87,7 +89,7 @@ class Translator {
       functionalization_.check_reads(node);
       check_defined(node);
       Call call(node, translation_);
-      (*find_rule(node.target))(call);
+      (*find_rule(node, program_))(call);
       functionalization_.record(node);
     } catch (const std::exception& why) {
       throw UnsupportedOperatorsError({{index, text_of(operator_name(node.target), why)}});
@@ -113,6 +115,7 @@ class Translator {
     const auto found = translation_.values.find(tensor);
     try {
       functionalization_.check_read(tensor);
+      type_of(program_.tensors.at(tensor));  // throws for a complex output
       if (found == translation_.values.end())
         throw UnsupportedOperatorError(
             "it is an output of an operator, and the ONNX exporter does not support this output");

@@ -9,17 +9,40 @@
 
 namespace attend::onnx {
 
-Type type_of(const program::TensorMeta& meta) {
+namespace {
+
+const Dtype& dtype_of(const program::TensorMeta& meta) {
   const auto* dtype = find_dtype(&Dtype::schema, meta.dtype);
   if (dtype == nullptr) {
     throw UnsupportedOperatorError(
         fmt::format("dtype {} of torch.export's schema is not supported", meta.dtype));
   }
-  if (dtype->onnx == 0) {
+  return *dtype;
+}
+
+Type onnx_type_of(const Dtype& dtype) {
+  if (dtype.onnx == 0) {
     throw UnsupportedOperatorError(
-        fmt::format("dtype {} is not supported", c10::getDtypeNames(dtype->type).first));
+        fmt::format("dtype {} is not supported", c10::getDtypeNames(dtype.type).first));
   }
-  return static_cast<Type>(dtype->onnx);
+  return static_cast<Type>(dtype.onnx);
+}
+
+}  // namespace
+
+bool is_complex(const program::TensorMeta& meta) {
+  const auto* dtype = find_dtype(&Dtype::schema, meta.dtype);
+  return dtype != nullptr && c10::isComplexType(dtype->type);
+}
+
+Type component_type_of(const program::TensorMeta& meta) {
+  const auto& dtype = dtype_of(meta);
+  if (!c10::isComplexType(dtype.type)) return onnx_type_of(dtype);
+  return onnx_type_of(*find_dtype(&Dtype::type, c10::toRealValueType(dtype.type)));
+}
+
+Type type_of(const program::TensorMeta& meta) {
+  return onnx_type_of(dtype_of(meta));
 }
 
 void Translation::add_dynamic_sizes(Value value, const Sizes& sizes) {
@@ -43,6 +66,10 @@ Value Translation::size(const program::Size& size) {
   const auto& [value, dimension] = found->second;
   read = graph.add("Shape", {value}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
   return read;
+}
+
+Value Translation::range(const program::Size& size) {
+  return graph.range(graph.add("Squeeze", {this->size(size)}));
 }
 
 Value Translation::shape(const Sizes& sizes) {

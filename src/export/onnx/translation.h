@@ -21,6 +21,15 @@ inline bool same(const program::Size& one, const program::Size& other) {
   return one.expression == other.expression && (!is_fixed(one) || one.value == other.value);
 }
 
+/// Returns true for a tensor of complex numbers. Since ONNX operators do not support complex
+/// numbers, its value in the ONNX graph is real and has an additional last dimension of size 2,
+/// which contains the real and the imaginary part.
+bool is_complex(const program::TensorMeta& meta);
+
+/// Returns the ONNX type of the elements of a tensor or, if it is complex, of their real and
+/// imaginary parts. Throws UnsupportedOperatorError if ONNX does not have this type.
+Type component_type_of(const program::TensorMeta& meta);
+
 /// Returns the ONNX element type of a tensor. Throws UnsupportedOperatorError if ONNX does not have
 /// the dtype of the tensor.
 Type type_of(const program::TensorMeta& meta);
@@ -42,6 +51,8 @@ struct Translation {
   /// Returns a size as an int64 tensor of shape (1). Throws UnsupportedOperatorError if the size is
   /// dynamic and no dimension of an earlier tensor has this size.
   Value size(const program::Size& size);
+  /// Returns 0, 1, ..., size - 1 as an int64 tensor of shape (size).
+  Value range(const program::Size& size);
   /// Returns all sizes of a tensor as one int64 tensor of shape (rank).
   Value shape(const Sizes& sizes);
   /// Reshapes `value` from the shape `from` to the shape `to`.

@@ -27,4 +27,16 @@ Value in_batch(Call& call, Value input, int64_t rank, std::size_t count, const C
   return squeeze(call, compute(unsqueeze(call, input, {0})), {0});
 }
 
+/// A dimension over which windows move. Element j of window i has the index i*stride + j*dilation.
+struct Windows {
+  int64_t size = 1;  ///< elements in a window
+  int64_t stride = 1;
+  int64_t dilation = 1;
+};
+
+/// Returns the windows over `dimension` of `value`. The dimension, of the given length (int64 of
+/// shape (1)), is replaced by two dimensions: (windows, elements in a window).
+Value windows_over(Call& call, Value value, int64_t dimension, Value length,
+                   const Windows& windows);
+
 }  // namespace attend::onnx
