@@ -5,6 +5,7 @@
 #include "attend/export/export_options.h"
 #include "attend/export/onnx.h"
 #include "attend/export/onnx_contents.h"
+#include "attend/export/onnx_translation.h"
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
 #include "attend/export/torchscript_contents.h"

@@ -103,8 +103,8 @@ void check_names(const onnx::Model& model) {
   check(model.weights, "initializer");
 }
 
-/// Returns the reasons in `error`, each with the call site of the unsupported operator. Traces
-/// again, since the first trace does not record call sites (recording is slow).
+/// Returns the reasons in `error`, each with the call site of the unsupported operator, and the
+/// remedy. Traces again, since the first trace does not record call sites (recording is slow).
 std::string message_of(const onnx::UnsupportedOperatorsError& error,
                        const torch::nn::Module& module, const Forward& forward,
                        const std::vector<torch::Tensor>& inputs) {
@@ -114,7 +114,7 @@ std::string message_of(const onnx::UnsupportedOperatorsError& error,
     if (!text.empty()) text += "; ";
     text += reason.text + calls.sites.text_of(*calls.nodes.at(reason.node));
   }
-  return text;
+  return error.remedy.empty() ? text : text + "; " + error.remedy;
 }
 
 }  // namespace

@@ -74,6 +74,7 @@ NAMES = {
 # Names whose type differs in one file.
 NAMES_IN = {
     "attend/arg.h": {"options": "FeedForwardOptions"},
+    "attend/export/onnx_translation.h": {"call": "OnnxCall&"},
     "attend/models/seq2seq.h": {"model": "Seq2Seq"},
     "attend/nn/encoder_decoder.h": {"options": "EncoderDecoderOptions"},
     "attend/nn/residual.h": {"options": "ResidualOptions"},

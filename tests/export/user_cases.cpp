@@ -1,5 +1,6 @@
 #include "export/export_case.h"
 #include "export/user_modules.h"
+#include "support/user_operators.h"
 
 #include <torch/nn/functional.h>
 
@@ -232,6 +233,27 @@ std::vector<ExportCase> random_number_cases() {
   return cases;
 }
 
+/// Operators outside of aten. Python, which loads the files of the other formats, does not have
+/// these operators.
+std::vector<ExportCase> user_operator_cases() {
+  user::register_translations();
+  const auto with = [](const char* option, const Forward& forward) -> ExportCase {
+    return {.group = "Operator",
+            .option = option,
+            .module = std::make_shared<torch::nn::Module>(),
+            .forward = forward,
+            .inputs = {reals("x", {kBatch, kLength, 4})},
+            .formats = {"onnx"}};
+  };
+  return {with("of_user", [](const Tensors& in) { return user::clip_below(in.at(0), 0.2); }),
+          with("of_user_with_two_outputs",
+               [](const Tensors& in) {
+                 return user::bounds(in.at(0) + 1, {1, 2});
+               }),
+          with("of_user_in_another_domain",
+               [](const Tensors& in) { return user::gelu(in.at(0)) * 2; })};
+}
+
 }  // namespace
 
 std::vector<ExportCase> user_cases() {
@@ -241,7 +263,8 @@ std::vector<ExportCase> user_cases() {
   user::ConvolutionNet net;
   torch::nn::init::normal_(net->norm1->running_mean);
   torch::nn::init::uniform_(net->norm2->running_var, 0.5, 2.0);
-  auto cases = joined({user_forward_cases(), named_cases(), random_number_cases()});
+  auto cases =
+      joined({user_forward_cases(), named_cases(), random_number_cases(), user_operator_cases()});
   const std::vector<ExportCase> modules{
       make_case("ConvolutionNet", "plain", net, {reals("images", {kBatch, 3, 8, 8})}),
       make_case("ImageNet", "plain", user::ImageNet(),

@@ -18,6 +18,7 @@ constexpr protozero::pbf_tag_type kGraphOutput = 12;
 constexpr protozero::pbf_tag_type kNodeOperator = 4;
 constexpr protozero::pbf_tag_type kTensorName = 8;
 constexpr protozero::pbf_tag_type kValueName = 1;
+constexpr protozero::pbf_tag_type kOpsetDomain = 1;
 constexpr protozero::pbf_tag_type kOpsetVersion = 2;
 
 std::string text_at(protozero::pbf_reader message, protozero::pbf_tag_type tag) {
@@ -67,7 +68,12 @@ OnnxFile read_onnx(const std::filesystem::path& path) {
       file.metadata[text_at(entry, 1)] = text_at(entry, 2);
     } else if (model.tag() == kModelOpset) {
       auto opset = model.get_message();
-      if (opset.next(kOpsetVersion)) file.opset = opset.get_int64();
+      const auto domain = text_at(opset, kOpsetDomain);
+      if (!domain.empty()) {
+        file.domains.push_back(domain);
+      } else if (opset.next(kOpsetVersion)) {
+        file.opset = opset.get_int64();
+      }
     } else {
       model.skip();
     }

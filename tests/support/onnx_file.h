@@ -15,7 +15,8 @@ struct OnnxFile {
   std::vector<std::string> initializers;
   std::vector<std::string> operators;  ///< operator types of the nodes, in order
   std::map<std::string, std::string> metadata;
-  int64_t opset = 0;
+  int64_t opset = 0;                 ///< version of the operators of ONNX
+  std::vector<std::string> domains;  ///< other domains of operators
 };
 
 /// Reads an ONNX file.

@@ -61,11 +61,12 @@ struct Constant {
   std::vector<Number> numbers;
 };
 
-using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>, Constant>;
+using Attribute =
+    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, Constant>;
 using Attributes = std::map<std::string, Attribute>;
 
 struct Node {
-  std::string op_type;  ///< such as "Add"
+  std::string op_type;  ///< such as "Add", or "com.microsoft::Gelu" in another domain than ONNX's
   std::vector<Value> inputs;
   Attributes attributes;
   std::vector<Value> outputs;

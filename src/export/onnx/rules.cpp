@@ -4,6 +4,8 @@
 #include "program/target.h"
 
 #include <algorithm>
+#include <mutex>
+#include <utility>
 
 namespace attend::onnx {
 namespace {
@@ -46,7 +48,25 @@ Rule in_float32(const Rule& rule) {
   };
 }
 
+/// Rules that the user has registered, by target. The rules in a map do not move when others are
+/// added.
+struct UserRules {
+  std::mutex mutex;
+  Rules rules;
+};
+
+UserRules& user_rules() {
+  static UserRules all;
+  return all;
+}
+
 }  // namespace
+
+bool add_user_rule(const std::string& target, Rule rule) {
+  auto& all = user_rules();
+  const std::lock_guard lock(all.mutex);
+  return all.rules.emplace(target, std::move(rule)).second;
+}
 
 const Rules& all_rules() {
   static const Rules all = [] {
@@ -102,6 +122,12 @@ bool has_complex_tensor(const program::Node& node, const program::ExportedProgra
 }
 
 const Rule* find_rule(const program::Node& node, const program::ExportedProgram& program) {
+  {
+    auto& all = user_rules();
+    const std::lock_guard lock(all.mutex);
+    const auto found = all.rules.find(node.target);
+    if (found != all.rules.end()) return &found->second;
+  }
   auto key = program::key_of(node.target);
   const auto& rules = all_rules();
   if (has_complex_tensor(node, program)) {

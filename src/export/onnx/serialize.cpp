@@ -57,6 +57,7 @@ struct SetAttribute {
   void operator()(double number) const { node.f_(name, number); }
   void operator()(const std::string& text) const { node.s_(name, text); }
   void operator()(const std::vector<int64_t>& numbers) const { node.is_(name, numbers); }
+  void operator()(const std::vector<double>& numbers) const { node.fs_(name, numbers); }
   void operator()(const Constant& constant) const { node.t_(name, tensor_of(constant)); }
 };
 
@@ -105,7 +106,9 @@ class ToJit {
   }
 
   void add(const Node& node) {
-    const auto kind = jit::Symbol::fromQualString("onnx::" + node.op_type);
+    const bool has_domain = node.op_type.find("::") != std::string::npos;
+    const auto kind =
+        jit::Symbol::fromQualString(has_domain ? node.op_type : "onnx::" + node.op_type);
     auto* made = graph_->create(kind, node.outputs.size());
     for (const auto& input : node.inputs) {
       made->addInput(input.id == 0 ? none() : values_.at(input.id));

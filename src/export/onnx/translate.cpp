@@ -4,6 +4,7 @@
 #include "export/onnx/rules.h"
 #include "export/onnx/unsupported_operator_error.h"
 #include "export/program/node_arguments.h"
+#include "program/target.h"
 
 #include <fmt/format.h>
 
@@ -12,20 +13,35 @@
 namespace attend::onnx {
 namespace {
 
+/// Returns the operator's name with its overload, such as "aten::add.Tensor", as
+/// `register_onnx_translation` expects it.
+std::string full_name(const std::string& target) {
+  const auto name = operator_name(target);
+  const auto overload =
+      program::is_operator(target) ? program::parse_target(target).dispatcher_overload() : "";
+  return overload.empty() ? name : name + "." + overload;
+}
+
 /// Throws UnsupportedOperatorsError if the program calls operators that have no translation rule.
 /// The error lists each of these operators once.
 void check_rules(const program::ExportedProgram& program) {
   std::vector<UnsupportedOperatorsError::Reason> reasons;
   std::set<std::string> seen;
+  std::string example;  // name of the first of these operators
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const auto& node = program.nodes[i];
     if (find_rule(node, program) != nullptr) continue;
+    const auto name = full_name(node.target);
     const auto what = operator_name(node.target) +
                       (has_complex_tensor(node, program) ? " of complex tensors" : "");
-    if (!seen.insert(what).second) continue;
+    if (!seen.insert(name + what).second) continue;
     reasons.push_back({i, fmt::format("{} is not supported by the ONNX exporter", what)});
+    if (example.empty()) example = name;
   }
-  if (!reasons.empty()) throw UnsupportedOperatorsError(std::move(reasons));
+  if (reasons.empty()) return;
+  throw UnsupportedOperatorsError(
+      std::move(reasons),
+      fmt::format("to add a translation, call register_onnx_translation(\"{}\", ...)", example));
 }
 
 std::string text_of(const std::string& what, const std::exception& why) {

@@ -32,10 +32,13 @@ class UnsupportedOperatorsError : public std::runtime_error {
     std::size_t node;  ///< index in ExportedProgram::nodes and in TracedCalls::nodes
     std::string text;
   };
-  explicit UnsupportedOperatorsError(std::vector<Reason> all)
-      : std::runtime_error(all.front().text), reasons(std::move(all)) {}
+  explicit UnsupportedOperatorsError(std::vector<Reason> all, std::string what_to_do = {})
+      : std::runtime_error(all.front().text),
+        reasons(std::move(all)),
+        remedy(std::move(what_to_do)) {}
 
   std::vector<Reason> reasons;
+  std::string remedy;  ///< what the user can do; may be empty
 };
 
 /// Translates a program to ONNX. If several weights have the same data, `tied_weights` maps each of
