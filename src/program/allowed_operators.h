@@ -27,6 +27,6 @@ ATTEND_API AllowedOperators operators_called_by(const ExportedProgram& program);
 
 /// Throws InputError if the operator `name`, e.g. "aten::add", is not allowed. Does not check that
 /// the operator exists. `aten::from_file`, which maps a file into memory, is never allowed.
-void check_allowed(const AllowedOperators& allowed, const c10::OperatorName& name);
+ATTEND_API void check_allowed(const AllowedOperators& allowed, const c10::OperatorName& name);
 
 }  // namespace attend::program

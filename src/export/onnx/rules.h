@@ -66,7 +66,7 @@ ATTEND_API const Rules& all_rules();
 /// Adds a translation rule that replaces those in `all_rules`. `target` is the target of an
 /// operator, such as "torch.ops.mylib.clip.default". Returns false if the target has such a rule
 /// already.
-bool add_user_rule(const std::string& target, Rule rule);
+ATTEND_API bool add_user_rule(const std::string& target, Rule rule);
 
 /// Returns the translation rule of a call of an operator such as "torch.ops.aten.add.Tensor", or
 /// nullptr if there is none. If an in-place operator such as add_.Tensor has no rule of its own,
