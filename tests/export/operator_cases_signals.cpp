@@ -83,6 +83,14 @@ std::vector<ExportCase> windows() {
   of_fixed_images("resize_cubic_antialiased", [](T x) {
     return torch::_upsample_bicubic2d_aa(x, {2, 3}, /*align_corners=*/false);
   });
+  of_images("resize_by_factors_antialiased", [](T x) {
+    // LibTorch's kernel is wrong if the new width is 1 and the height shrinks, so the width is 4
+    // or more.
+    const auto wide = torch::cat({x, x + 1}, 2).repeat({1, 1, 1, 4});
+    const std::vector<double> factors{0.5, 0.75};
+    return Tensors{torch::_upsample_bilinear2d_aa(wide, std::nullopt, false, factors),
+                   torch::_upsample_bicubic2d_aa(wide, std::nullopt, false, factors)};
+  });
   of_images("resize_any_size_antialiased", [](T x) {
     return torch::_upsample_bilinear2d_aa(x, {3, 5}, false);
   });
@@ -159,6 +167,8 @@ void add_complex_numbers(OperatorTable& with) {
                    real(z / (w + 10)),
                    real(z * z.conj()),
                    real(z * 2),
+                   real(z / 2),
+                   real(z.conj().resolve_conj()),
                    real(z - 1)};
   });
   with("complex_shapes", [](T x) {
@@ -175,6 +185,7 @@ void add_complex_numbers(OperatorTable& with) {
                    real(torch::cat({z, z}, -1)),
                    real(torch::stack({z, z}, 1)),
                    real(z.ravel()),
+                   real(torch::_unsafe_view(z, {-1, 3})),
                    real(z.view_as(z)),
                    real(z.reshape_as(z))};
   });
@@ -222,6 +233,11 @@ std::vector<ExportCase> spectra() {
   });
   with("stft_not_centered", [](T x) {
     return real(torch::stft(x.flatten(1), 6, 4, 4, {}, /*normalized=*/false, true, true));
+  });
+  with("stft_as_real_numbers", [](T x) {
+    return Tensors{torch::stft(x.flatten(1), 6, 2, 6, {}, true, "reflect", false, true,
+                               /*return_complex=*/false),
+                   torch::stft(x.flatten(1), 6, 2, 6, {}, false, true, /*return_complex=*/false)};
   });
   with("stft_of_one_signal", [](T x) {
     return real(torch::stft(x.flatten(), 6, 2, 6, torch::hann_window(6, /*periodic=*/false), true,

@@ -165,7 +165,6 @@ void add_complex_rules(Rules& rules) {
   add("imag.default", imaginary_part);
   add("abs.default", magnitude);
   add("angle.default", angle);
-  add("conj.default", conjugate);
   add("_conj.default", conjugate);
   for (const std::string overload : {".Tensor", ".Scalar"}) {
     add("add" + overload, sum_or_difference("Add"));

@@ -112,8 +112,8 @@ void bilinear(Call& call) {
   call.set_output(bias.id == 0 ? product : graph.add("Add", {product, bias}));
 }
 
-Rule determinant(const char* argument) {
-  return [=](Call& call) { call.set_output(call.graph().add("Det", {call.tensor(argument)})); };
+void determinant(Call& call) {
+  call.set_output(call.graph().add("Det", {call.tensor("A")}));
 }
 
 }  // namespace
@@ -132,8 +132,7 @@ void add_linear_rules(Rules& rules) {
   rules["inner.default"] = inner;
   rules["tensordot.default"] = tensordot;
   rules["bilinear.default"] = bilinear;
-  rules["det.default"] = determinant("self");
-  rules["linalg_det.default"] = determinant("A");
+  rules["linalg_det.default"] = determinant;
 }
 
 }  // namespace attend::onnx

@@ -184,6 +184,11 @@ Rule interpolated(const std::string& mode, bool antialias = false) {
         {"exclude_outside", int64_t{antialias}}};
     const auto input = call.tensor(input_name(call));
     const auto resized = resized_dimensions(call);
+    for (const auto& each : resized) {
+      if (antialias && each.factor && !is_exact_in_float32(*each.factor))
+        call.fail(fmt::format("with antialias, scale factors must be multiples of 1/16, found {}",
+                              *each.factor));
+    }
     if (resized.front().factor && !align_corners)
       return call.set_output(resize_by_factors(call, input, resized, attributes, mode == "linear"));
     const auto& from = call.sizes(input_name(call));
