@@ -11,6 +11,9 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
+#include <algorithm>
+#include <limits>
+
 namespace attend {
 namespace {
 
@@ -388,6 +391,19 @@ TEST(Onnx, LargeIdentityMatricesAreNotConstants) {
   export_function([](const torch::Tensor& x) { return x.sum() * torch::eye(2000); },
                   directory / "m");
   EXPECT_LT(std::filesystem::file_size(directory / "m"), 10000U);
+}
+
+TEST(Onnx, ScansTakeLogarithmicallyManySteps) {
+  const TemporaryDirectory directory;
+  const auto num_products = [&](int64_t max) {
+    export_function([](const torch::Tensor& x) { return x.cumprod(1); }, directory / "m",
+                    {.dynamic = {{0, 1, "length", 1, max}}});
+    const auto operators = read_onnx(directory / "m").operators;
+    return std::count(operators.begin(), operators.end(), "Mul");
+  };
+  EXPECT_EQ(num_products(64), 6);
+  EXPECT_EQ(num_products(65), 7);
+  EXPECT_EQ(num_products(std::numeric_limits<int64_t>::max()), 32);
 }
 
 TEST(Onnx, RejectsDuplicateNames) {

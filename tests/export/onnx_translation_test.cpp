@@ -2,6 +2,7 @@
 
 #include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
+#include "attend/export/torchscript.h"
 #include "attend/pt2/pt2_program.h"
 #include "support/onnx_file.h"
 #include "support/temporary_directory.h"
@@ -9,6 +10,7 @@
 #include "support/user_operators.h"
 
 #include <gmock/gmock.h>
+#include <torch/csrc/jit/serialization/import.h>
 
 namespace attend {
 namespace {
@@ -96,6 +98,15 @@ TEST(OnnxTranslation, ErrorsNameTheOperator) {
       [&] { export_function([](const auto& in) { return torch::special_i1e(in.at(0)); }); },
       throws<std::runtime_error>("aten::special_i1e cannot be exported to ONNX: the index of an "
                                  "output (1) must be less than the number of outputs (1)"));
+}
+
+TEST(UserOperators, AreInTorchScriptFiles) {
+  const TemporaryDirectory directory;
+  CallsUserOperators module;
+  const auto x = torch::randn({3, 4});
+  export_torchscript(module, x, directory / "m", kDynamicBatch);
+  auto loaded = torch::jit::load(directory / "m");
+  EXPECT_TRUE(torch::equal(loaded.forward({x}).toTensor(), module.forward(x)));
 }
 
 TEST(UserOperators, AreInPt2Archives) {

@@ -98,9 +98,13 @@ void add_functions(OperatorTable& with) {
   // The squares of many elements of `large` overflow float16.
   with("reductions_of_large", [](T x) {
     const auto large = (x * 4).round() * 64;
-    return Tensors{large.std(-1, true), large.norm(2, {-1}),
-                   large.norm(3, {-1}), std::get<0>(torch::std_mean(large, false)),
-                   large.mean(-1),      torch::cosine_similarity(large, large.flip({-1}), -1)};
+    return Tensors{large.std(-1, true),
+                   large.norm(2, {-1}),
+                   large.norm(3, {-1}),
+                   std::get<0>(torch::std_mean(large, false)),
+                   large.mean(-1),
+                   torch::cosine_similarity(large, large.flip({-1}), -1),
+                   torch::pairwise_distance(large, large.flip({-1}))};
   });
   // The exponentials and the sums of many elements of these inputs overflow float16.
   with("exponentials_of_large", [](T x) {
