@@ -233,6 +233,30 @@ std::vector<ExportCase> random_number_cases() {
   return cases;
 }
 
+/// Multiplies pairs of elements, as complex numbers, by a complex buffer.
+struct Rotation : torch::nn::Module {
+  Rotation() { turns = register_buffer("turns", torch::polar(torch::ones({2}), torch::rand({2}))); }
+  torch::Tensor forward(const torch::Tensor& x) {
+    const auto rotated = torch::view_as_complex(x.unflatten(-1, {2, 2})) * turns;
+    return torch::view_as_real(rotated * constant).flatten(-2);
+  }
+
+  torch::Tensor turns;
+  torch::Tensor constant = torch::polar(torch::ones({2}), torch::rand({2})).conj();
+};
+
+/// A module with complex weights, which are real in the ONNX file. .pt2 archives do not support
+/// complex constants.
+ExportCase complex_weights_case() {
+  const auto module = std::make_shared<Rotation>();
+  return {.group = "Operator",
+          .option = "of_complex_weights",
+          .module = module,
+          .forward = forward_of(module),
+          .inputs = {reals("x", {kBatch, kLength, 4})},
+          .formats = {"onnx"}};
+}
+
 /// Operators outside of aten. Python, which loads the files of the other formats, does not have
 /// these operators.
 std::vector<ExportCase> user_operator_cases() {
@@ -245,13 +269,14 @@ std::vector<ExportCase> user_operator_cases() {
             .inputs = {reals("x", {kBatch, kLength, 4})},
             .formats = {"onnx"}};
   };
-  return {with("of_user", [](const Tensors& in) { return user::clip_below(in.at(0), 0.2); }),
-          with("of_user_with_two_outputs",
-               [](const Tensors& in) {
-                 return user::bounds(in.at(0) + 1, {1, 2});
-               }),
-          with("of_user_in_another_domain",
-               [](const Tensors& in) { return user::gelu(in.at(0)) * 2; })};
+  return {
+      with("of_user", [](const Tensors& in) { return user::clip_below(in.at(0), 0.2); }),
+      with("of_user_with_two_outputs",
+           [](const Tensors& in) {
+             return user::bounds(in.at(0) + 1, {1, 2});
+           }),
+      with("of_user_in_another_domain", [](const Tensors& in) { return user::gelu(in.at(0)) * 2; }),
+      complex_weights_case()};
 }
 
 }  // namespace

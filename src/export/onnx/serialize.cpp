@@ -4,6 +4,7 @@
 #include "resolved.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
 // LibTorch is built with this value of ONNX_NAMESPACE, but its headers do not define the macro.
@@ -157,8 +158,9 @@ std::string serialize(const Model& model, const std::map<std::string, torch::Ten
                       const std::map<std::string, std::string>& metadata) {
   std::map<std::string, torch::Tensor> initializers;
   for (const auto& weight : model.weights) {
-    const auto& tensor = weights.at(weight.name);
-    initializers.emplace(weight.name, contiguous_on_cpu(tensor));
+    const auto tensor = contiguous_on_cpu(weights.at(weight.name));
+    // The value of a complex tensor is real; see `is_complex`.
+    initializers.emplace(weight.name, tensor.is_complex() ? at::view_as_real(tensor) : tensor);
   }
   ToJit conversion(dimension_names);
   const auto graph = conversion.convert(model);

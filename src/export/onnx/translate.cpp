@@ -87,12 +87,15 @@ class Translator {
 
   Value add_input(std::vector<ValueInfo>& infos, const std::string& what,
                   const std::string& name_in_file, const std::string& name) {
-    const auto& meta = program_.tensors.at(name);
+    auto meta = program_.tensors.at(name);
     try {
-      const auto value = translation_.graph.add_input(type_of(meta));
-      infos.push_back({name_in_file, value, meta});
+      const bool is_complex_weight = &infos == &model_.weights && is_complex(meta);
+      const auto value =
+          translation_.graph.add_input(is_complex_weight ? component_type_of(meta) : type_of(meta));
       translation_.values[name] = value;
       translation_.add_dynamic_sizes(value, meta.sizes);
+      if (is_complex_weight) meta.sizes.push_back({.value = 2});
+      infos.push_back({name_in_file, value, meta});
       return value;
     } catch (const UnsupportedOperatorError& why) {
       throw std::runtime_error(text_of(what, why));
