@@ -1,13 +1,20 @@
 #include "export/call_sites.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/profiler/unwind/unwind.h>
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
+#include <map>
+#include <memory>
+#include <regex>
 #include <string_view>
+#include <utility>
 
 namespace attend {
 namespace {
@@ -52,7 +59,8 @@ void record_end(const at::RecordFunction& /*function*/, at::ObserverContext* con
 /// frames of this function and of its callers.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
-bool is_library(std::string_view function) {
+/// `file`: path of the source, or "".
+bool is_library(std::string_view function, std::string_view file) {
   constexpr std::array<std::string_view, 7> kLibraries{"at::",
                                                        "c10::",
                                                        "torch::",
@@ -60,8 +68,13 @@ bool is_library(std::string_view function) {
                                                        "__gnu_cxx::",
                                                        "??",
                                                        "attend::(anonymous namespace)::record_"};
+  // Names of inlined functions may lack the namespace.
+  constexpr std::array<std::string_view, 4> kHeaders{"/include/c++/", "/include/ATen/",
+                                                     "/include/c10/", "/include/torch/"};
   const auto begins = [&](std::string_view name) { return function.starts_with(name); };
-  return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins);
+  const auto contains = [&](std::string_view name) { return file.find(name) != file.npos; };
+  return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins) ||
+         std::any_of(kHeaders.begin(), kHeaders.end(), contains);
 }
 
 /// Returns a function name without its parameters. If the function is the handler of a
@@ -72,6 +85,7 @@ std::string name_of(std::string function) {
     const auto called = function.find("), ");  // end of the std::function's signature
     if (called != std::string::npos) function = function.substr(called + 3);
   }
+  if (function.starts_with("operator()")) return "lambda";  // inlined
   constexpr std::string_view kLambda = "{lambda";
   const auto lambda = function.find(kLambda);
   if (lambda != std::string::npos) return function.substr(0, lambda) + "lambda";
@@ -90,37 +104,85 @@ bool is_torch_library(void* address) {
   return file.starts_with("libtorch") || file.starts_with("libc10");
 }
 
-/// Returns the function names and source locations of frames. Returns an empty list if addr2line
-/// (binutils) is not installed.
-std::vector<torch::unwind::Frame> symbolize(const std::vector<void*>& frames) {
-  try {
-    return torch::unwind::symbolize(frames, torch::unwind::Mode::addr2line);
-  } catch (const std::exception&) {
-    return {};
+/// A function on a call stack.
+struct Frame {
+  std::string function;
+  std::string location;  // "PATH:LINE", or "" without debug information
+};
+
+/// Returns the lines that a command prints, or {} if it cannot be run.
+std::vector<std::string> lines_of(const std::string& command) {
+  std::vector<std::string> lines;
+  const std::unique_ptr<FILE, int (*)(FILE*)> output(popen(command.c_str(), "r"), pclose);
+  char* line = nullptr;
+  std::size_t capacity = 0;
+  for (ssize_t length = 0; output && (length = getline(&line, &capacity, output.get())) > 0;) {
+    lines.emplace_back(line, line[length - 1] == '\n' ? length - 1 : length);
   }
+  std::free(line);  // NOLINT: allocated by getline
+  return lines;
+}
+
+/// Returns the functions of a call stack, the innermost first. An address stands for several
+/// functions if calls were inlined. Omits LibTorch's libraries. Returns {} if addr2line (binutils)
+/// is not installed.
+std::vector<Frame> symbolize(const std::vector<void*>& stack) {
+  using Place = std::pair<std::string, uint64_t>;  // file and offset
+  std::vector<Place> places;
+  std::map<std::string, std::vector<uint64_t>> offsets;  // by file
+  for (auto* address : stack) {
+    if (is_torch_library(address)) continue;
+    auto [file, offset] = *torch::unwind::libraryFor(address);
+    places.emplace_back(file, offset - 1);  // `address` is that of the next instruction
+    offsets[file].push_back(offset - 1);
+  }
+  std::map<Place, std::vector<Frame>> frames;
+  for (const auto& [file, all] : offsets) {
+    const auto quoted = std::regex_replace(file, std::regex("'"), "'\\''");
+    const auto lines = lines_of(
+        fmt::format("addr2line -aifC -e '{}' {:#x} 2>/dev/null", quoted, fmt::join(all, " ")));
+    std::size_t next =
+        0;  // Each address is printed, then the function and the location of each frame.
+    for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
+      if (lines[i].starts_with("0x")) {
+        ++next;
+        continue;
+      }
+      const auto location = lines[i + 1].substr(0, lines[i + 1].find(" (discriminator"));
+      const bool is_known = !location.starts_with('?') && !location.ends_with('?');
+      frames[{file, all.at(next - 1)}].push_back({lines[i], is_known ? location : ""});
+      ++i;
+    }
+  }
+  std::vector<Frame> result;
+  for (const auto& place : places) {
+    const auto& some = frames[place];
+    result.insert(result.end(), some.begin(), some.end());
+  }
+  return result;
 }
 
 }  // namespace
 
 std::string call_site_text(const std::vector<void*>& stack) {
-  std::vector<void*> frames;
-  for (auto* address : stack) {
-    if (!is_torch_library(address)) frames.push_back(address);
-  }
-  std::string found;
-  for (const auto& frame : symbolize(frames)) {
-    if (frame.funcname.find(kTracing) != std::string::npos) break;
-    found = fmt::format(", called from {}", name_of(frame.funcname));
-    if (frame.lineno > 0) {
-      const auto file = std::filesystem::path(frame.filename).filename().string();
-      found += fmt::format(" ({}:{})", file, frame.lineno);
+  // A function of the user's own is the call site, or else the innermost function of attend. If all
+  // of them were inlined and there is no debug information, the outermost library function is
+  // named.
+  std::string in_attend, outermost;
+  for (const auto& [function, location] : symbolize(stack)) {
+    if (function.find(kTracing) != std::string::npos) break;
+    auto text = ", called from " + name_of(function);
+    const auto file_and_line = std::filesystem::path(location).filename().string();
+    if (!file_and_line.empty()) text += fmt::format(" ({})", file_and_line);
+    if (is_library(function, location)) {
+      outermost = std::move(text);
+    } else if (!function.starts_with("attend::")) {
+      return text;
+    } else if (in_attend.empty()) {
+      in_attend = std::move(text);
     }
-    if (!is_library(frame.funcname)) break;
-    // A library function is not the call site, so the loop continues with its caller, the next
-    // frame. If the caller was inlined, all frames may belong to library functions. Then the text
-    // names the outermost library function.
   }
-  return found;
+  return in_attend.empty() ? outermost : in_attend;
 }
 
 std::string CallSites::text_of(const jit::Node& node) const {

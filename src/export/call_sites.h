@@ -10,10 +10,11 @@
 namespace attend {
 
 /// Returns ", called from FUNCTION (FILE:LINE)". FUNCTION is the innermost function in `stack` that
-/// belongs neither to LibTorch nor to the C++ standard library. If the compiler inlined all such
-/// functions, FUNCTION is the outermost library function that was compiled into the program.
-/// Omits (FILE:LINE) if the program has no debug information. Returns "" if there is no function to
-/// name, or if addr2line (binutils) is not installed.
+/// belongs neither to LibTorch nor to the C++ standard library nor to attend, or else the innermost
+/// of attend. Functions that were inlined count if the program has debug information. If all of
+/// them were inlined and it has none, FUNCTION is the outermost library function that was compiled
+/// into the program. Omits (FILE:LINE) without debug information. Returns "" if there is no
+/// function to name, or if addr2line (binutils) is not installed.
 std::string call_site_text(const std::vector<void*>& stack);
 
 /// Call stack of each node of a trace.
