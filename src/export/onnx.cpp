@@ -16,8 +16,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <set>
 #include <tuple>
+#include <variant>
 
 namespace attend {
 namespace {
@@ -103,16 +105,27 @@ void check_names(const onnx::Model& model) {
   check(model.weights, "initializer");
 }
 
+/// Returns the index in the trace of the operator call from which a node was made. The nodes that
+/// compute numbers from sizes have no such call.
+std::size_t index_in_trace(const program::ExportedProgram& program, std::size_t node) {
+  const auto end = program.nodes.begin() + static_cast<std::ptrdiff_t>(node);
+  return static_cast<std::size_t>(
+      std::count_if(program.nodes.begin(), end, [](const program::Node& earlier) {
+        return !std::holds_alternative<program::SymbolName>(earlier.outputs.front());
+      }));
+}
+
 /// Returns the reasons in `error`, each with the call site of the unsupported operator, and the
 /// remedy. Traces again, since the first trace does not record call sites (recording is slow).
 std::string message_of(const onnx::UnsupportedOperatorsError& error,
-                       const torch::nn::Module& module, const Forward& forward,
-                       const std::vector<torch::Tensor>& inputs) {
+                       const program::ExportedProgram& program, const torch::nn::Module& module,
+                       const Forward& forward, const std::vector<torch::Tensor>& inputs) {
   const auto calls = trace_calls(module, forward, inputs);
   std::string text;
   for (const auto& reason : error.reasons) {
     if (!text.empty()) text += "; ";
-    text += reason.text + calls.sites.text_of(*calls.nodes.at(reason.node));
+    text +=
+        reason.text + calls.sites.text_of(*calls.nodes.at(index_in_trace(program, reason.node)));
   }
   return error.remedy.empty() ? text : text + "; " + error.remedy;
 }
@@ -145,7 +158,7 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
   try {
     model = onnx::translate(traced.program, tied_weights(traced), output_names);
   } catch (const onnx::UnsupportedOperatorsError& error) {
-    throw std::runtime_error(message_of(error, *module, forward, example_inputs));
+    throw std::runtime_error(message_of(error, traced.program, *module, forward, example_inputs));
   }
   const auto input_names = numbered_names(options.input_names, example_inputs.size(), "input");
   for (std::size_t i = 0; i < input_names.size(); ++i) model.inputs.at(i).name = input_names[i];
@@ -156,7 +169,7 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
   const program::CheckedProgram checked(traced.program, weights, example_inputs.front().device());
   const auto report = verify(
       guard, *module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
-      example_inputs, traced.integers, options);
+      example_inputs, traced.trace, options);
   replace_file(path,
                onnx::serialize(model, traced.weights, dimension_names(traced.program, options),
                                options.extra_files));

@@ -38,8 +38,7 @@ ExportReport export_pt2(ModuleRef module, const Forward& forward,
     checks.check(inputs);
     return checked.run(inputs);
   };
-  const auto report =
-      verify(guard, *module, run, forward, example_inputs, traced.integers, options);
+  const auto report = verify(guard, *module, run, forward, example_inputs, traced.trace, options);
   replace_file(path, bytes);
   return report;
 }

@@ -36,39 +36,23 @@ bool same(const c10::IValue& one, const c10::IValue& other) {
   return one == other;
 }
 
-/// Returns the constant arguments of a call, including elements of lists.
-std::vector<c10::IValue> constants_of(const jit::Node& node) {
-  std::vector<c10::IValue> constants;
-  for (const auto* input : node.inputs()) {
-    if (input->node()->kind() == c10::prim::ListConstruct) {
-      const auto items = constants_of(*input->node());
-      constants.insert(constants.end(), items.begin(), items.end());
-    } else if (const auto constant = jit::toIValue(input)) {
-      constants.push_back(*constant);
-    }
-  }
-  return constants;
-}
+/// Two values of a constant argument.
+using Difference = std::pair<c10::IValue, c10::IValue>;
 
-/// Returns the first pair of constant arguments in which two calls differ.
-std::optional<std::pair<c10::IValue, c10::IValue>> find_difference(const jit::Node& one,
-                                                                   const jit::Node& other) {
-  const auto left = constants_of(one);
-  const auto right = constants_of(other);
-  for (std::size_t i = 0; i < std::min(left.size(), right.size()); ++i) {
-    if (!same(left[i], right[i])) return std::pair(left[i], right[i]);
+/// Returns the first constant arguments in which call `index` of two traces differs, without the
+/// arguments in `lifted`.
+std::optional<Difference> find_difference(std::size_t index, jit::Node& one, jit::Node& other,
+                                          const std::set<ArgumentPosition>& lifted) {
+  const auto arguments = traced_arguments(one);
+  const auto others = traced_arguments(other);
+  for (std::size_t i = 0; i < std::min(arguments.size(), others.size()); ++i) {
+    const auto left = jit::toIValue(arguments[i].value());
+    const auto right = jit::toIValue(others[i].value());
+    if (left && right && !same(*left, *right) && !lifted.contains({index, i})) {
+      return Difference(*left, *right);
+    }
   }
   return std::nullopt;
-}
-
-/// Returns the number of tensors that a call returns. The elements of a returned list are counted.
-std::size_t num_outputs(const jit::Node& node) {
-  for (const auto* output : node.outputs()) {
-    for (const auto& use : output->uses()) {
-      if (use.user->kind() == c10::prim::ListUnpack) return use.user->outputs().size();
-    }
-  }
-  return node.outputs().size();
 }
 
 /// A trace, and a description of its inputs for messages.
@@ -82,31 +66,51 @@ struct Trace {
   }
 };
 
+/// A difference between two traces, and what to change in forward if a size causes it.
+struct Description {
+  std::string text;
+  const char* remedy;
+};
+
 /// Describes the first difference between two traces. Returns nullopt if there is none.
-std::optional<std::string> find_difference(const Trace& one, const Trace& other) {
+std::optional<Description> find_difference(const Trace& one, const Trace& other,
+                                           const std::set<ArgumentPosition>& lifted) {
   const auto& left = one.calls.nodes;
   const auto& right = other.calls.nodes;
   const auto diverges_at = [&](std::size_t i) {
-    return fmt::format("with {}, forward calls {}; with {}, it calls {}", one.inputs,
-                       one.text_of(i), other.inputs, other.text_of(i));
+    return Description{
+        fmt::format("with {}, forward calls {}; with {}, it calls {}", one.inputs, one.text_of(i),
+                    other.inputs, other.text_of(i)),
+        "forward must call the same operators for all sizes: replace branches and loops that "
+        "depend on a size by operators on whole tensors, or restrict the dimension by min and max "
+        "to the sizes of one branch"};
   };
   std::optional<std::size_t> diverged;  // index of the first call with different call sites
   const auto count = std::min(left.size(), right.size());
   for (std::size_t i = 0; i < count; ++i) {
     if (!diverged && !one.calls.sites.same(*left[i], other.calls.sites, *right[i])) diverged = i;
     if (left[i]->kind() != right[i]->kind()) return diverges_at(diverged.value_or(i));
-    const auto values = find_difference(*left[i], *right[i]);
-    const auto outputs = std::pair(num_outputs(*left[i]), num_outputs(*right[i]));
+    const auto values = find_difference(i, *left[i], *right[i], lifted);
+    const auto outputs =
+        std::pair(traced_outputs(*left[i]).size(), traced_outputs(*right[i]).size());
     if (!values && outputs.first == outputs.second) continue;
     if (diverged) return diverges_at(*diverged);
     if (!values) {
-      return fmt::format("{} returns {} tensors for {}, but {} for {}{}",
-                         left[i]->kind().toQualString(), outputs.first, one.inputs, outputs.second,
-                         other.inputs, one.calls.sites.text_of(*left[i]));
+      return Description{
+          fmt::format("{} returns {} tensors for {}, but {} for {}{}",
+                      left[i]->kind().toQualString(), outputs.first, one.inputs, outputs.second,
+                      other.inputs, one.calls.sites.text_of(*left[i])),
+          "the number of parts must not depend on a size: use torch::unflatten or Tensor::unfold"};
     }
-    return fmt::format("{} is called with the argument {} for {}, but with {} for {}{}",
-                       left[i]->kind().toQualString(), text_of(values->first), one.inputs,
-                       text_of(values->second), other.inputs, one.calls.sites.text_of(*left[i]));
+    return Description{
+        fmt::format("{} is called with the argument {} for {}, but with {} for {}{}",
+                    left[i]->kind().toQualString(), text_of(values->first), one.inputs,
+                    text_of(values->second), other.inputs, one.calls.sites.text_of(*left[i])),
+        values->first.isTensor()
+            ? "create the tensor with operators, such as torch::arange or torch::full, instead of "
+              "from C++ numbers"
+            : "compute the argument from the sizes of tensors by +, -, *, /, %, std::min, std::max "
+              "and std::sqrt, or use an operator such as torch::unflatten that needs no size"};
   }
   if (left.size() != right.size()) return diverges_at(diverged.value_or(count));
   return std::nullopt;
@@ -117,7 +121,8 @@ std::optional<std::string> find_difference(const Trace& one, const Trace& other)
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<torch::Tensor>& others) {
+                                               const std::vector<torch::Tensor>& others,
+                                               const std::set<ArgumentPosition>& lifted) {
   // The loop makes both traces with the same call of `trace_calls`. Two calls in the source code
   // would have different return addresses in the call stacks.
   std::vector<TracedCalls> traces;
@@ -129,24 +134,22 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
   const bool sizes_differ = shape != other_shape;
   const auto difference =
       find_difference({sizes_differ ? "inputs of shape " + shape : "the example inputs", traces[0]},
-                      {sizes_differ ? other_shape : "other values", traces[1]});
+                      {sizes_differ ? other_shape : "other values", traces[1]}, lifted);
   if (!difference) return std::nullopt;
   if (sizes_differ) {
-    return fmt::format(
-        "a size was specialized: {}; in forward, use operators such as torch::unflatten and "
-        "torch::flatten instead of sizes read into C++ numbers",
-        *difference);
+    return fmt::format("a size was specialized: {}; {}", difference->text, difference->remedy);
   }
   return fmt::format(
       "a value was specialized: {}; in forward, use operators such as torch::where instead of "
       "values read into C++ numbers",
-      *difference);
+      difference->text);
 }
 
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<DynamicDimension>& dynamic) {
+                                               const std::vector<DynamicDimension>& dynamic,
+                                               const std::set<ArgumentPosition>& lifted) {
   for (const auto& dimension : distinct(dynamic)) {
     auto sizes = sizes_of(inputs, dynamic);
     const auto size = sizes.at(dimension.name);
@@ -156,7 +159,7 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
       sizes[dimension.name] = other;
       const auto others = resize(inputs, dynamic, sizes);
       try {
-        auto specialization = find_specialization(module, function, inputs, others);
+        auto specialization = find_specialization(module, function, inputs, others, lifted);
         if (specialization) return specialization;
       } catch (const std::exception& error) {
         throw module_rejects(others, error);
@@ -186,20 +189,6 @@ std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
 std::runtime_error with_specialization(const std::exception& error,
                                        const std::string& specialization) {
   return std::runtime_error(fmt::format("{}; {}", short_message(error), specialization));
-}
-
-void check_recurrent_layers(const jit::Module& scripted, const std::string& method,
-                            const torch::nn::Module& module, const Forward& function,
-                            const std::vector<torch::Tensor>& inputs,
-                            const std::vector<DynamicDimension>& dynamic) {
-  const auto is_recurrent = [](const jit::Node* node) {
-    return node->kind() == c10::aten::lstm || node->kind() == c10::aten::gru ||
-           node->kind() == c10::aten::rnn_tanh || node->kind() == c10::aten::rnn_relu;
-  };
-  const auto nodes = scripted.get_method(method).graph()->nodes();
-  if (std::none_of(nodes.begin(), nodes.end(), is_recurrent)) return;
-  const auto specialization = find_specialization(module, function, inputs, dynamic);
-  if (specialization) throw std::runtime_error(*specialization);
 }
 
 }  // namespace attend

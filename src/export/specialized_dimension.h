@@ -1,11 +1,12 @@
 #pragma once
 
 #include "attend/export/export_options.h"
+#include "export/traced_calls.h"
 
-#include <torch/csrc/jit/api/module.h>
 #include <torch/nn/module.h>
 
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -13,14 +14,16 @@
 namespace attend {
 
 /// Compares traces of `function` for two sets of inputs and describes the first operator call that
-/// differs, for example in a constant argument. Returns "a size was specialized: ..." or, for
+/// differs, for example in a constant argument. Ignores the arguments in `lifted`, which the
+/// exported program computes (`lift_sizes`). Returns "a size was specialized: ..." or, for
 /// inputs of the same shapes, "a value was specialized: ...". The text names the operator and the
 /// call site. If a constant argument differs, the text also contains both of its values. Returns
 /// nullopt if the traces are equal.
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<torch::Tensor>& others);
+                                               const std::vector<torch::Tensor>& others,
+                                               const std::set<ArgumentPosition>& lifted);
 
 /// Calls the overload above for `inputs` and for copies of `inputs` in which one dynamic dimension
 /// at a time has another size. Returns the first description that is found, or nullopt. Throws
@@ -28,7 +31,8 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
 std::optional<std::string> find_specialization(const torch::nn::Module& module,
                                                const Forward& function,
                                                const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<DynamicDimension>& dynamic);
+                                               const std::vector<DynamicDimension>& dynamic,
+                                               const std::set<ArgumentPosition>& lifted);
 
 /// Returns one line of the message of `error`, without the stack trace: the last line if the error
 /// is from the TorchScript interpreter, otherwise the first line.
@@ -43,13 +47,5 @@ std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
 /// which is a result of `find_specialization`.
 std::runtime_error with_specialization(const std::exception& error,
                                        const std::string& specialization);
-
-/// Throws std::runtime_error if a traced method has recurrent layers and specializes a dimension.
-/// Must be called before the method is run: on the CPU, recurrent layers read out of bounds if the
-/// hidden state is too small for the input, whereas other operators throw.
-void check_recurrent_layers(const torch::jit::Module& scripted, const std::string& method,
-                            const torch::nn::Module& module, const Forward& function,
-                            const std::vector<torch::Tensor>& inputs,
-                            const std::vector<DynamicDimension>& dynamic);
 
 }  // namespace attend

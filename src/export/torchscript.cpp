@@ -4,6 +4,7 @@
 #include "export/check_options.h"
 #include "export/compare.h"
 #include "export/export_guard.h"
+#include "export/lifted_sizes.h"
 #include "export/specialized_dimension.h"
 #include "export/trace.h"
 #include "export/verify.h"
@@ -18,6 +19,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <set>
 #include <sstream>
 #include <stdexcept>
@@ -151,12 +153,11 @@ ExportReport export_torchscript(ModuleRef module, const Forward& forward,
   traced.insert(traced.begin(),
                 {"forward", forward, example_inputs, options.input_names, options.dynamic});
   auto scripted = to_script_module(*module);
+  std::map<std::string, TraceSummary> traces;  // by method
   for (const auto& method : traced) {
     with_method_name(method, [&] {
-      add_traced_method(scripted, method.name, method.function, method.example_inputs,
-                        method.input_names);
-      check_recurrent_layers(scripted, method.name, *module, method.function, method.example_inputs,
-                             method.dynamic);
+      traces[method.name] = trace_method(scripted, method.name, *module, method.function,
+                                         method.example_inputs, method.input_names, method.dynamic);
     });
   }
   for (const auto& method : scripted.get_methods()) {
@@ -185,9 +186,8 @@ ExportReport export_torchscript(ModuleRef module, const Forward& forward,
         .tolerance = options.tolerance};
     with_method_name(method, [&] {
       const auto loaded = file.get_method(method.name);
-      const auto verified =
-          verify(guard, *module, function_of(loaded), method.function, method.example_inputs,
-                 integer_constants(*loaded.graph()), verify_options);
+      const auto verified = verify(guard, *module, function_of(loaded), method.function,
+                                   method.example_inputs, traces.at(method.name), verify_options);
       // `forward` is the first method in `traced`, so the assignment overwrites no results.
       if (is_forward) report = verified;
       report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);

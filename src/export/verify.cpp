@@ -86,7 +86,7 @@ struct Subject {
   const Forward& exported;
   const Forward& forward;
   const std::vector<torch::Tensor>& example_inputs;
-  const std::set<int64_t>& integers;
+  const TraceSummary& trace;
   const ExportOptions& options;
 };
 
@@ -96,7 +96,7 @@ class Verification {
       : guard_(guard),
         subject_(subject),
         dimensions_(scheduled_dimensions(subject.example_inputs, subject.options.dynamic,
-                                         subject.integers, kSeed)),
+                                         subject.trace.integers, kSeed)),
         example_sizes_(sizes_of(subject.example_inputs, subject.options.dynamic)) {
     for (const auto& dimension : dimensions_) smallest_sizes_[dimension.name] = dimension.min;
   }
@@ -187,6 +187,7 @@ class Verification {
     const auto rng = rng_of(inputs);
     const auto expected = expected_of(subject_.module, subject_.forward, values, mutated, cost);
     if (!expected) return cost;
+    const auto next_rng = rng_of(inputs);
     cost.bytes = std::max(cost.bytes, bytes_of(inputs) + bytes_of(*expected));
     TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
                       options.output_names.size(), " output_names, expected at most ",
@@ -197,11 +198,14 @@ class Verification {
     } catch (const std::exception& error) {
       guard_.restore();  // throws if forward mutates parameters or constants
       const auto specialization =
-          find_specialization(subject_.module, subject_.forward, subject_.example_inputs, inputs);
+          find_specialization(subject_.module, subject_.forward, subject_.example_inputs, inputs,
+                              subject_.trace.lifted);
       if (specialization) throw with_specialization(error, *specialization);
       throw std::runtime_error(short_message(error) +
                                nondeterminism_message(guard_, subject_.forward, inputs));
     }
+    // The next run draws other random numbers, also if the exported program draws none.
+    set_rng_state(next_rng);
     add_to_report(sizes, values, inputs);
     return cost;
   }
@@ -274,8 +278,8 @@ class Verification {
 
 ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
                     const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
-                    const std::set<int64_t>& integers, const ExportOptions& options) {
-  return Verification(guard, {module, exported, forward, example_inputs, integers, options}).run();
+                    const TraceSummary& trace, const ExportOptions& options) {
+  return Verification(guard, {module, exported, forward, example_inputs, trace, options}).run();
 }
 
 }  // namespace attend

@@ -2,11 +2,10 @@
 
 #include "attend/export/export_options.h"
 #include "export/export_guard.h"
+#include "export/lifted_sizes.h"
 
 #include <torch/nn/module.h>
 
-#include <cstdint>
-#include <set>
 #include <vector>
 
 namespace attend {
@@ -15,10 +14,9 @@ namespace attend {
 /// inputs of other sizes and values. Throws std::runtime_error if the outputs differ. The message
 /// names the shapes of the inputs and the difference. If a dimension or value was specialized, the
 /// message also names the operator and its call site. Also throws std::runtime_error if forward
-/// mutates parameters or constants. `integers`: integer arguments of the operators in the graph;
-/// sizes near these integers are verified too.
+/// mutates parameters or constants. Sizes near the integers in `trace` are verified too.
 ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
                     const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
-                    const std::set<int64_t>& integers, const ExportOptions& options);
+                    const TraceSummary& trace, const ExportOptions& options);
 
 }  // namespace attend

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <variant>
 #include <vector>
@@ -103,6 +104,7 @@ struct ExportedProgram {
   std::vector<Node> nodes;
   std::map<std::string, TensorMeta> tensors;  ///< metadata by name in the graph
   std::map<std::string, Size> sym_ints;       ///< SymInts by name in the graph
+  std::set<std::string> sym_floats;           ///< SymFloats by name in the graph
   std::map<std::string, Range> ranges;        ///< range constraints by symbol
 };
 

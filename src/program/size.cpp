@@ -23,12 +23,21 @@ int64_t apply(Kind function, int64_t a, int64_t b) {
   bool overflows = false;
   if (function == Kind::add) overflows = __builtin_add_overflow(a, b, &result);
   if (function == Kind::mul) overflows = __builtin_mul_overflow(a, b, &result);
-  if (function == Kind::floor_div) result = floored_quotient(a, b);
-  if (function == Kind::mod) result = a - floored_quotient(a, b) * b;
+  if (function == Kind::floor_div || function == Kind::mod) {
+    // The size hint of a divisor that depends on values is 0.
+    const auto quotient = b == 0 ? 0 : floored_quotient(a, b);
+    result = function == Kind::mod ? a - quotient * b : quotient;
+  }
   if (function == Kind::min) result = std::min(a, b);
   if (function == Kind::max) result = std::max(a, b);
   if (overflows) throw std::overflow_error("a size overflows 64 bits");
   return result;
+}
+
+int64_t apply_to_one(Kind function, int64_t a) {
+  if (function == Kind::sqrt)
+    return static_cast<int64_t>(std::sqrt(std::max(static_cast<double>(a), 0.0)));
+  return a;  // a sum, product, minimum or maximum of one argument
 }
 
 /// The values from `first` to `second`. Infinity stands for an unknown bound.
@@ -51,12 +60,17 @@ Interval apply(Kind function, const Interval& a, const Interval& b) {
       {at(a.first, b.first), at(a.first, b.second), at(a.second, b.first), at(a.second, b.second)});
 }
 
+Interval apply_to_one(Kind function, const Interval& a) {
+  if (function != Kind::sqrt) return a;
+  return {std::floor(std::sqrt(std::max(a.first, 0.0))), std::sqrt(std::max(a.second, 0.0))};
+}
+
 /// Evaluates a tree with `apply`. `value_of` returns the value of an integer or a symbol.
 template <typename Function>
 auto evaluate_tree(const Expression& expression, const Function& value_of) {
   const auto& arguments = expression.arguments();
   if (arguments.empty()) return value_of(expression);
-  auto value = evaluate_tree(arguments.front(), value_of);
+  auto value = apply_to_one(expression.kind(), evaluate_tree(arguments.front(), value_of));
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     value = apply(expression.kind(), value, evaluate_tree(arguments[i], value_of));
   }
@@ -82,8 +96,9 @@ std::string text_of(const Expression& expression, bool in_product = false) {
   std::vector<std::string> texts;
   for (const auto& argument : expression.arguments())
     texts.push_back(text_of(argument, is_product));
-  if (kind == Kind::min || kind == Kind::max) {
-    return fmt::format("{}({})", kind == Kind::min ? "min" : "max", fmt::join(texts, ", "));
+  if (kind == Kind::min || kind == Kind::max || kind == Kind::sqrt) {
+    const auto* name = kind == Kind::min ? "min" : kind == Kind::max ? "max" : "sqrt";
+    return fmt::format("{}({})", name, fmt::join(texts, ", "));
   }
   if (kind == Kind::mul) return fmt::format("{}", fmt::join(texts, "*"));
   const auto* sign = kind == Kind::add ? " + " : kind == Kind::mod ? " % " : " // ";
@@ -172,6 +187,7 @@ std::pair<int64_t, int64_t> bounds_of(const Size& size,
 
 Size operator+(const Size& a, const Size& b) {
   if (is_integer(b, 0)) return a;
+  if (is_integer(a, 0)) return b;
   if (!b.expression.empty() || a.expression.empty()) return call(Kind::add, a, b);
   const auto [integer, rest] = split_sum(a.expression);
   const Size added = Size{integer} + Size{b.value};
@@ -216,12 +232,26 @@ Size floor_div(const Size& a, int64_t divisor) {
   return call(Kind::floor_div, a, Size{divisor});
 }
 
+Size floor_div(const Size& a, const Size& divisor) {
+  if (divisor.expression.empty()) return floor_div(a, divisor.value);
+  return call(Kind::floor_div, a, divisor);
+}
+
+Size mod(const Size& a, const Size& divisor) {
+  return call(Kind::mod, a, divisor);
+}
+
 Size min(const Size& a, const Size& b) {
   return call(Kind::min, a, b);
 }
 
 Size max(const Size& a, const Size& b) {
   return call(Kind::max, a, b);
+}
+
+Size sqrt(const Size& a) {
+  const auto value = apply_to_one(Kind::sqrt, a.value);
+  return a.expression.empty() ? Size{value} : Size{value, Expression(Kind::sqrt, {a.expression})};
 }
 
 }  // namespace attend::program

@@ -28,6 +28,7 @@ class ATTEND_API Expression {
     mod,        ///< remainder of `floor_div`
     min,
     max,
+    sqrt,   ///< square root of its argument, rounded down
     other,  ///< text in a file that is not such a tree
   };
 
@@ -107,7 +108,10 @@ ATTEND_API Size operator+(const Size& a, const Size& b);
 ATTEND_API Size operator-(const Size& a, const Size& b);
 ATTEND_API Size operator*(const Size& a, const Size& b);
 ATTEND_API Size floor_div(const Size& a, int64_t divisor);
+ATTEND_API Size floor_div(const Size& a, const Size& divisor);
+ATTEND_API Size mod(const Size& a, const Size& divisor);
 ATTEND_API Size min(const Size& a, const Size& b);
 ATTEND_API Size max(const Size& a, const Size& b);
+ATTEND_API Size sqrt(const Size& a);
 
 }  // namespace attend::program

@@ -182,6 +182,7 @@ ExportedProgram parse_program(const std::string& text) {
       .nodes = nodes_of(graph),
       .tensors = {},
       .sym_ints = {},
+      .sym_floats = {},
       .ranges = {}};
   for (const auto& [name, meta] : graph.at("tensor_values").entries()) {
     program.tensors.emplace(name, meta_of(meta));

@@ -15,13 +15,18 @@ namespace {
 using program::Expression;
 using Kind = Expression::Kind;
 
-constexpr std::array<std::pair<Kind, std::string_view>, 6> kFunctions{
+constexpr std::array<std::pair<Kind, std::string_view>, 7> kFunctions{
     {{Kind::add, "Add"},
      {Kind::mul, "Mul"},
      {Kind::floor_div, "FloorDiv"},
-     {Kind::mod, "Mod"},
+     {Kind::mod, "PythonMod"},
+     {Kind::mod, "Mod"},  // of arguments that are not negative
      {Kind::min, "Min"},
      {Kind::max, "Max"}}};
+
+// The square root, rounded down. torch.export has no single function for it.
+constexpr std::string_view kSqrt = "TruncToInt(FloatPow(ToFloat(";
+constexpr std::string_view kSqrtEnd = "), Float('0.5', precision=53)))";
 
 /// Reads one expression after the other from a text. All functions return nullopt if the text does
 /// not begin with what they read.
@@ -38,6 +43,11 @@ class Reader {
     if (depth > kMaxDepth) return std::nullopt;
     if (skip("Integer(")) return integer();
     if (skip("Symbol('")) return symbol();
+    if (skip(kSqrt)) {
+      const auto argument = expression(depth + 1);
+      if (!argument || !skip(kSqrtEnd)) return std::nullopt;
+      return Expression(Kind::sqrt, {*argument});
+    }
     for (const auto& [kind, name] : kFunctions) {
       if (text_.starts_with(name) && skip(fmt::format("{}(", name))) return call(kind, depth);
     }
@@ -105,6 +115,7 @@ std::string sympy_text(const Expression& expression) {
   }
   std::vector<std::string> arguments;
   for (const auto& argument : expression.arguments()) arguments.push_back(sympy_text(argument));
+  if (expression.is(Kind::sqrt)) return fmt::format("{}{}{}", kSqrt, arguments.front(), kSqrtEnd);
   for (const auto& [kind, name] : kFunctions) {
     if (expression.is(kind)) return fmt::format("{}({})", name, fmt::join(arguments, ", "));
   }

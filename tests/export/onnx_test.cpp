@@ -366,11 +366,11 @@ TEST(Onnx, ErrorNamesOperatorsOnComplexTensors) {
 TEST(Onnx, RejectsSpecializedDimensions) {
   const TemporaryDirectory directory;
   const auto specializes = [](const torch::Tensor& x) {
-    return x.cumsum(-1) / static_cast<double>(x.size(-1));
+    return x.cumsum(-1) / static_cast<double>(x.size(-1) ^ 5);
   };
   EXPECT_THAT([&] { export_function(specializes, directory / "m"); },
               throws<std::runtime_error>(
-                  "a size was specialized: aten::div is called with the argument 4"));
+                  "a size was specialized: aten::div is called with the argument 1"));
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 namespace attend::program {
@@ -117,6 +118,20 @@ TEST(SymbolicShapes, FindClampsThatOccurOnlyAtLargeSizes) {
 TEST_F(SymbolicShapesTest, FindsClampedQuotients) {
   EXPECT_EQ(found([](int64_t a, int64_t) { return std::min<int64_t>(a / 2, 5); }),
             "min(s0 // 2, 5)");
+}
+
+TEST_F(SymbolicShapesTest, FindsRemainders) {
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a % 3; }), "s0 % 3");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return 5 + (a + 1) % 2; }), "5 + (1 + -1*s0) % 2");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return (4 - a % 4) % 4; }), "-1*s0 % 4");
+}
+
+TEST_F(SymbolicShapesTest, FindsSquareRoots) {
+  const auto root = [](int64_t a) {
+    return static_cast<int64_t>(std::sqrt(static_cast<double>(a)));
+  };
+  EXPECT_EQ(found([&](int64_t a, int64_t) { return root(a); }), "sqrt(s0)");
+  EXPECT_EQ(found([&](int64_t a, int64_t) { return root(a) * root(a); }), "sqrt(s0)*sqrt(s0)");
 }
 
 TEST_F(SymbolicShapesTest, FindsStepFunctions) {

@@ -104,12 +104,15 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
   EXPECT_THAT(
       [&] { export_torchscript(SpecializesLength(), x, directory / "m", other_lengths); },
       throws<std::runtime_error>(
-          "aten::div is called with the argument 5 for inputs of shape (2, 5), but with 1 for (2, "
-          "1), "
-          "called from attend::SpecializesLengthImpl::forward (specializing_modules.cpp:8)"));
-  EXPECT_THAT([&] { export_torchscript(ReshapesToLength(), x, directory / "m", other_lengths); },
+          "called from attend::SpecializesLengthImpl::forward (specializing_modules.cpp:16)"));
+  EXPECT_THAT([&] { export_torchscript(NarrowsToBits(), x, directory / "m", other_lengths); },
               throws<std::runtime_error>(
-                  "attend::ReshapesToLengthImpl::forward (specializing_modules.cpp:12)"));
+                  "aten::narrow is called with the argument 2 for inputs of shape (2, 5), but with "
+                  "1 for (2, 1), called from attend::NarrowsToBitsImpl::forward "
+                  "(specializing_modules.cpp:20)"));
+  EXPECT_THAT(
+      [&] { export_torchscript(CallsInlinedFunction(), x, directory / "m", other_lengths); },
+      throws<std::runtime_error>("called from scaled_by_bits (specializing_modules.cpp:10)"));
   EXPECT_THAT(
       [&] {
         export_torchscript(DoublesLongInputs(), x, directory / "m",
@@ -118,9 +121,9 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
       throws<std::runtime_error>("a size was specialized: with inputs of shape (2, 5), forward "
                                  "calls aten::mul, called from "
                                  "attend::DoublesLongInputsImpl::forward "
-                                 "(specializing_modules.cpp:24); with (2, 40), it calls aten::mul, "
+                                 "(specializing_modules.cpp:40); with (2, 40), it calls aten::mul, "
                                  "called from attend::DoublesLongInputsImpl::forward "
-                                 "(specializing_modules.cpp:22)"));
+                                 "(specializing_modules.cpp:38)"));
   // The module is rejected before the exported program is run at another size: at other sizes, the
   // LSTM would read out of bounds on the CPU.
   EXPECT_THAT(
@@ -128,7 +131,7 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
         export_torchscript(SpecializesBatch(), torch::randn({5, 2, 3}), directory / "m",
                            {.dynamic = {{0, 1, "batch"}}});
       },
-      throws<std::runtime_error>("SpecializesBatchImpl::forward (specializing_modules.cpp:16)"));
+      throws<std::runtime_error>("SpecializesBatchImpl::forward (specializing_modules.cpp:24)"));
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 

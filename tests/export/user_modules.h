@@ -98,8 +98,7 @@ struct LstmStepImpl : torch::nn::Module {
 TORCH_MODULE(LstmStep);
 
 /// A bidirectional LSTM with two layers on sequences (B, T, 4). The initial state (two tensors of
-/// shape (4, B, 5)) is an input, since LibTorch's default state would specialize the batch
-/// dimension.
+/// shape (4, B, 5)) is an input.
 struct LstmImpl : torch::nn::Module {
   std::tuple<torch::Tensor, torch::Tensor> forward(const torch::Tensor& x,
                                                    const torch::Tensor& hidden,

@@ -15,12 +15,17 @@ TEST(SympyText, IsParsedToTheSameExpression) {
        {"Integer(-3)", "Symbol('s0', positive=True, integer=True)", "Symbol('u0', integer=True)",
         "Add(Integer(1), Mul(Integer(-1), Symbol('s0', positive=True, integer=True)), Integer(2))",
         "FloorDiv(Symbol('s0', positive=True, integer=True), Integer(2))",
-        "Mod(Symbol('s0', positive=True, integer=True), Integer(2))",
+        "PythonMod(Symbol('s0', positive=True, integer=True), Integer(2))",
+        "TruncToInt(FloatPow(ToFloat(Symbol('u0', integer=True)), Float('0.5', precision=53)))",
         "Min(Max(Symbol('u0', integer=True), Integer(0)), Integer(512))"}) {
     const auto expression = parse_sympy(text);
     EXPECT_FALSE(expression.contains(Kind::other)) << text;
     EXPECT_EQ(sympy_text(expression), text);
   }
+}
+
+TEST(SympyText, ReadsRemaindersOfNumbersThatAreNotNegative) {
+  EXPECT_TRUE(parse_sympy("Mod(Integer(7), Integer(2))").is(Kind::mod));
 }
 
 TEST(SympyText, KeepsOtherTexts) {

@@ -6,25 +6,35 @@
 
 namespace attend {
 
-// Modules for which a trace specializes a dimension. Their source is compiled with debug
-// information, so that messages contain line numbers.
+// Modules for which a trace specializes a dimension, since no expression of sizes computes what
+// they read. Their source is compiled with debug information, so that messages contain line
+// numbers.
 
+/// Divides by the sine of the length.
 struct SpecializesLengthImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
 };
 TORCH_MODULE(SpecializesLength);
 
-struct ReshapesToLengthImpl : torch::nn::Module {
+/// Keeps as many elements as the length has bits that are set.
+struct NarrowsToBitsImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
 };
-TORCH_MODULE(ReshapesToLength);
+TORCH_MODULE(NarrowsToBits);
 
-/// An LSTM whose initial state is created in `forward`: a trace specializes its batch size.
+/// An LSTM with an initial state for which `forward` calls additional operators if the batch is
+/// large.
 struct SpecializesBatchImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
   torch::nn::LSTM lstm = register_module("lstm", torch::nn::LSTM(3, 4));
 };
 TORCH_MODULE(SpecializesBatch);
+
+/// Specializes the length in an inlined function outside of the namespace attend.
+struct CallsInlinedFunctionImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x);
+};
+TORCH_MODULE(CallsInlinedFunction);
 
 /// Calls additional operators for long inputs.
 struct DoublesLongInputsImpl : torch::nn::Module {

@@ -148,6 +148,7 @@ std::vector<double> Call::reals(const std::string& name) const {
 
 Value Call::times(Value value, const std::string& name) {
   if (!has(name)) return value;
+  if (is_computed(name)) return graph().add("Mul", {value, operand(name, value.type)});
   const auto factor = number(name);
   if (factor.real == 1.0) return value;
   return graph().add("Mul", {value, graph().number(value.type, factor)});
@@ -155,7 +156,50 @@ Value Call::times(Value value, const std::string& name) {
 
 Value Call::operand(const std::string& name, Type type) {
   if (is_tensor(name)) return graph().cast(tensor(name), type);
+  if (const auto* computed = symbol(name)) {
+    return graph().cast(graph().add("Squeeze", {translation_.values.at(computed->name)}), type);
+  }
   return graph().number(type, number(name));
+}
+
+const program::SymbolName* Call::symbol(const std::string& name) const {
+  return std::get_if<program::SymbolName>(&argument(name));
+}
+
+bool Call::is_real(const std::string& name) const {
+  const auto* computed = symbol(name);
+  return computed != nullptr ? translation_.program.sym_floats.contains(computed->name)
+                             : number(name).is_real;
+}
+
+using Integers = std::vector<program::ValueOrSymbol<int64_t>>;
+
+bool Call::is_computed(const std::string& name) const {
+  const auto* list = std::get_if<Integers>(&argument(name));
+  return symbol(name) != nullptr ||
+         (list != nullptr && std::any_of(list->begin(), list->end(), [](const auto& item) {
+            return std::holds_alternative<program::SymbolName>(item);
+          }));
+}
+
+std::size_t Call::length(const std::string& name) const {
+  return std::get<Integers>(argument(name)).size();
+}
+
+Value Call::integer_value(const std::string& name, std::size_t index) {
+  const auto& item = std::get<Integers>(argument(name)).at(index);
+  if (const auto* number = std::get_if<int64_t>(&item)) return graph().list({*number});
+  return translation_.values.at(std::get<program::SymbolName>(item).name);
+}
+
+Value Call::integers_value(const std::string& name) {
+  if (const auto* computed = symbol(name)) return translation_.values.at(computed->name);
+  if (!is_computed(name)) return graph().list(integers(name));
+  std::vector<Value> parts;
+  for (std::size_t i = 0; i < std::get<Integers>(argument(name)).size(); ++i) {
+    parts.push_back(integer_value(name, i));
+  }
+  return graph().add("Concat", parts, {{"axis", 0}});
 }
 
 const program::TensorMeta& Call::meta(const std::string& name_in_program) const {
@@ -192,7 +236,7 @@ Type Call::common_type(const std::string& one, const std::string& other) const {
       place = rank(name) > 0 ? 0 : 1;
       type = type_of(meta(tensor_name(name)));
     } else {
-      type = number(name).is_real ? Type::float32 : Type::int64;
+      type = is_real(name) ? Type::float32 : Type::int64;
       if (std::holds_alternative<bool>(argument(name))) type = Type::boolean;
     }
     types[place] = types[place] ? promote(*types[place], type) : type;
@@ -212,6 +256,7 @@ Type Call::arithmetic_type(const std::vector<std::string>& names) const {
       return rank(name) == 0 && is_floating_point(type_of(meta(tensor_name(name)))) &&
              type_of(meta(tensor_name(name))) != type;
     }
+    if (is_computed(name)) return true;
     const auto value = number(name).real;
     const auto narrow = static_cast<float>(value);
     return value != (type == Type::float16 ? static_cast<float>(c10::Half(narrow))

@@ -36,13 +36,21 @@ class Call {
   /// Returns the names of the tensors in a list argument. Elements that are None become nullopt.
   std::vector<std::optional<std::string>> optional_tensors(const std::string& name) const;
   int64_t integer(const std::string& name) const;
+  /// Returns true if the argument is a number, or a list of numbers, that is computed from sizes.
+  bool is_computed(const std::string& name) const;
+  std::size_t length(const std::string& name) const;  ///< of a list of integers
+  /// Returns an integer or a list of integers, constant or computed from sizes, as an int64 tensor
+  /// of shape (1) or (length of the list).
+  Value integers_value(const std::string& name);
+  /// As above, for one element of the list.
+  Value integer_value(const std::string& name, std::size_t index);
   double real(const std::string& name) const;
   bool boolean(const std::string& name) const;
   std::string string(const std::string& name) const;
   std::vector<int64_t> integers(const std::string& name) const;
   std::vector<double> reals(const std::string& name) const;
   Number number(const std::string& name) const;
-  /// Returns a tensor or number argument, cast to `type`.
+  /// Returns a tensor or number argument, constant or computed from sizes, cast to `type`.
   Value operand(const std::string& name, Type type);
   /// Returns the product of `value` and a numeric argument. Returns `value` itself if the argument
   /// is None or 1.
@@ -102,6 +110,8 @@ class Call {
 
  private:
   const program::Argument& argument(const std::string& name) const;
+  const program::SymbolName* symbol(const std::string& name) const;
+  bool is_real(const std::string& name) const;
   const std::string& tensor_name(const std::string& name) const;
   const std::string& result_name(std::size_t i) const;
   const program::TensorMeta& meta(const std::string& name_in_program) const;

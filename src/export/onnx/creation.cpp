@@ -5,20 +5,23 @@
 namespace attend::onnx {
 namespace {
 
-/// Returns a tensor of the output's shape, filled with a number.
-Value filled(Call& call, const Number& number) {
+/// Returns a tensor of the output's shape, filled with a value of shape ().
+Value filled(Call& call, Value one) {
   auto& graph = call.graph();
-  const auto one = graph.number(call.result_type(), number);
   if (call.result_rank() == 0) return one;
   return graph.add("Expand", {one, call.shape(call.result_sizes())});
 }
 
 Rule fill_with(int64_t number) {
-  return [=](Call& call) { call.set_output(filled(call, number)); };
+  return [=](Call& call) {
+    call.set_output(filled(call, call.graph().number(call.result_type(), number)));
+  };
 }
 
 Rule fill_with(const char* argument) {
-  return [=](Call& call) { call.set_output(filled(call, call.number(argument))); };
+  return [=](Call& call) {
+    call.set_output(filled(call, call.operand(argument, call.result_type())));
+  };
 }
 
 /// Returns the translation rule of operators such as zeros_like, which return a tensor of the shape
@@ -49,7 +52,20 @@ void set_constant(Call& call, const std::function<Number(int64_t)>& number_at) {
   call.set_output(call.graph().constant({call.result_type(), {count}, std::move(numbers)}));
 }
 
+/// Sets the output to begin + i * step for each index i. `begin` and `step` have shape ().
+void set_range(Call& call, Value begin, Value step) {
+  auto& graph = call.graph();
+  const auto indices = graph.cast(call.range(call.result_sizes().at(0)), begin.type);
+  call.set_output(graph.add("Add", {graph.add("Mul", {indices, step}), begin}));
+}
+
 void arange(Call& call) {
+  if (!is_fixed(call.result_sizes().at(0)) || call.is_computed("start")) {
+    auto& graph = call.graph();
+    const auto type = call.result_type();
+    return set_range(call, call.has("start") ? call.operand("start", type) : graph.number(type, 0),
+                     call.has("step") ? call.operand("step", type) : graph.number(type, 1));
+  }
   const auto start = call.has("start") ? call.number("start") : Number(0);
   const auto step = call.has("step") ? call.number("step") : Number(1);
   const bool whole = !start.is_real && !step.is_real;
@@ -60,6 +76,16 @@ void arange(Call& call) {
 }
 
 void linspace(Call& call) {
+  const auto& size = call.result_sizes().at(0);
+  if (!is_fixed(size) || call.is_computed("start") || call.is_computed("end")) {
+    auto& graph = call.graph();
+    const auto first = call.operand("start", Type::float64);
+    const auto count = graph.add("Squeeze", {call.size(size)});
+    const auto one = graph.number(Type::int64, 1);
+    const auto last = graph.add("Max", {graph.add("Sub", {count, one}), one});
+    const auto length = graph.add("Sub", {call.operand("end", Type::float64), first});
+    return set_range(call, first, graph.add("Div", {length, graph.cast(last, Type::float64)}));
+  }
   const auto start = call.real("start");
   const auto end = call.real("end");
   const auto last = std::max<int64_t>(call.integer("steps") - 1, 1);

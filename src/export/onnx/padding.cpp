@@ -11,15 +11,27 @@ namespace {
 void pad_with(Call& call, const char* argument, const std::string& mode,
               std::optional<Number> value) {
   auto& graph = call.graph();
-  const auto given = call.integers(argument);
   const auto rank = static_cast<std::size_t>(call.rank("self"));
-  std::vector<int64_t> pads(2 * rank, 0);
-  for (std::size_t i = 0; i < given.size() / 2; ++i) {
-    pads.at(rank - 1 - i) = given[2 * i];
-    pads.at(2 * rank - 1 - i) = given[2 * i + 1];
-  }
   const auto self = call.tensor("self");
-  std::vector<Value> inputs{self, graph.list(pads)};
+  // Index of each pad in LibTorch's list, or -1 for a dimension that is not padded.
+  std::vector<int64_t> order(2 * rank, -1);
+  const auto count = static_cast<int64_t>(call.length(argument));
+  for (int64_t i = 0; i < count; ++i) {
+    const auto dimension = rank - 1 - static_cast<std::size_t>(i / 2);
+    order.at(i % 2 == 0 ? dimension : rank + dimension) = i;
+  }
+  if (!call.is_computed(argument)) {
+    const auto numbers = call.integers(argument);
+    for (auto& index : order) index = index < 0 ? 0 : numbers[static_cast<std::size_t>(index)];
+  }
+  auto pads = graph.list(order);
+  if (call.is_computed(argument)) {
+    // Gather reads the zero at the end for the index -1.
+    const auto zero = graph.list({0});
+    const auto given = graph.add("Concat", {call.integers_value(argument), zero}, {{"axis", 0}});
+    pads = graph.add("Gather", {given, pads}, {{"axis", 0}});
+  }
+  std::vector<Value> inputs{self, pads};
   if (value) inputs.push_back(graph.number(self.type, *value));
   call.set_output(graph.add("Pad", inputs, {{"mode", mode}}));
 }

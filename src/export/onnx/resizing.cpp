@@ -58,6 +58,10 @@ std::vector<Resized> resized_dimensions(Call& call) {
       each.new_size = scaled(call, each.size, *each.factor);
       continue;
     }
+    if (call.is_computed("output_size")) {
+      each.new_size = call.integer_value("output_size", i);
+      continue;
+    }
     const auto new_size = call.integers("output_size").at(i);
     if (each.factor && (!is_fixed(size) || new_size != scaled(size.value, *each.factor))) {
       call.fail("expected an output size or a scale factor of dimension " +

@@ -42,6 +42,11 @@ void same_tensor(Call& call) {
 
 void expand(Call& call) {
   auto& graph = call.graph();
+  if (call.is_computed("size")) {
+    // -1 does not occur among sizes that forward computes.
+    const auto shape = graph.add("Max", {call.integers_value("size"), graph.list({1})});
+    return call.set_output(graph.add("Expand", {call.tensor("self"), shape}));
+  }
   auto sizes = call.integers("size");
   // -1 in LibTorch's expand, and 1 in ONNX's Expand, leave the size of a dimension unchanged.
   std::replace(sizes.begin(), sizes.end(), int64_t{-1}, int64_t{1});
@@ -178,8 +183,11 @@ Value with_rank(Call& call, Value value, int64_t from, int64_t rank) {
 Rule repeat(const char* times) {
   return [=](Call& call) {
     auto& graph = call.graph();
-    auto repeats = call.integers(times);
     const auto rank = call.rank("self");
+    if (call.is_computed(times) && rank == call.result_rank()) {
+      return call.set_output(graph.add("Tile", {call.tensor("self"), call.integers_value(times)}));
+    }
+    auto repeats = call.integers(times);
     while (static_cast<int64_t>(repeats.size()) < rank) repeats.insert(repeats.begin(), 1);
     const auto self =
         with_rank(call, call.tensor("self"), rank, static_cast<int64_t>(repeats.size()));

@@ -18,6 +18,15 @@ const program::Size& size_of(Call& call, int64_t dimension) {
 }
 
 void slice_rule(Call& call) {
+  auto& graph = call.graph();
+  if (call.is_computed("start") || call.is_computed("end")) {
+    const auto bound = [&](const char* name, int64_t otherwise) {
+      return call.has(name) ? call.integers_value(name) : graph.list({otherwise});
+    };
+    return call.set_output(graph.add(
+        "Slice", {call.tensor("self"), bound("start", 0), bound("end", kEnd),
+                  graph.list({call.dimension("dim")}), graph.list({call.integer("step")})}));
+  }
   const auto start = call.has("start") ? call.integer("start") : 0;
   const auto end = call.has("end") ? call.integer("end") : kEnd;
   const auto step = call.has("step") ? call.integer("step") : 1;
@@ -29,8 +38,8 @@ void slice_rule(Call& call) {
 void narrow(Call& call) {
   auto& graph = call.graph();
   const auto dimension = call.dimension("dim");
-  const auto length = call.integer("length");
-  if (!call.is_tensor("start")) {
+  if (!call.is_tensor("start") && !call.is_computed("start") && !call.is_computed("length")) {
+    const auto length = call.integer("length");
     const auto start = call.integer("start");
     // With a negative start, start + length is 0 if the slice includes the last element. An end of
     // 0 would mean an empty slice.
@@ -41,36 +50,32 @@ void narrow(Call& call) {
   const auto size = call.size(call.sizes("self").at(static_cast<std::size_t>(dimension)));
   const auto is_negative = graph.compare("Less", given, graph.list({0}));
   const auto start = graph.where(is_negative, graph.add("Add", {given, size}), given);
-  const auto end = graph.add("Add", {start, graph.list({length})});
+  const auto end = graph.add("Add", {start, call.integers_value("length")});
   call.set_output(graph.add("Slice", {call.tensor("self"), start, end, graph.list({dimension})}));
 }
 
 void select(Call& call) {
   auto& graph = call.graph();
-  call.set_output(graph.add("Gather",
-                            {call.tensor("self"), graph.number(Type::int64, call.integer("index"))},
+  call.set_output(graph.add("Gather", {call.tensor("self"), call.operand("index", Type::int64)},
                             {{"axis", call.dimension("dim")}}));
 }
 
-/// Splits `dimension` of `self` into parts of the given lengths.
-std::vector<Value> split_into(Call& call, const std::vector<int64_t>& lengths, int64_t dimension) {
-  auto& graph = call.graph();
+/// Splits `dimension` of `self` into one part for each output. `lengths`: an int64 tensor.
+std::vector<Value> split_into(Call& call, Value lengths, int64_t dimension) {
   const auto self = call.tensor("self");
-  if (lengths.size() == 1) return {self};
-  const std::vector<Type> types(lengths.size(), self.type);
-  return graph.add("Split", {self, graph.list(lengths)}, {{"axis", dimension}}, types);
+  if (call.num_outputs() == 1) return {self};
+  const std::vector<Type> types(call.num_outputs(), self.type);
+  return call.graph().add("Split", {self, lengths}, {{"axis", dimension}}, types);
 }
 
 void split(Call& call) {
   if (call.num_outputs() == 1) return call.set_output(call.tensor("self"));
   const auto dimension = call.dimension("dim");
-  std::vector<int64_t> lengths;
+  Sizes lengths;
   for (std::size_t i = 0; i < call.num_outputs(); ++i) {
-    const auto& size = call.result_sizes(i).at(static_cast<std::size_t>(dimension));
-    if (!is_fixed(size)) call.fail("splitting a dynamic dimension is not supported");
-    lengths.push_back(size.value);
+    lengths.push_back(call.result_sizes(i).at(static_cast<std::size_t>(dimension)));
   }
-  const auto parts = split_into(call, lengths, dimension);
+  const auto parts = split_into(call, call.shape(lengths), dimension);
   for (std::size_t i = 0; i < parts.size(); ++i) call.set_output(parts[i], i);
 }
 
@@ -89,7 +94,8 @@ void chunk(Call& call) {
 
 void unbind(Call& call) {
   const auto dimension = call.dimension("dim");
-  const auto parts = split_into(call, std::vector<int64_t>(call.num_outputs(), 1), dimension);
+  const auto ones = call.graph().list(std::vector<int64_t>(call.num_outputs(), 1));
+  const auto parts = split_into(call, ones, dimension);
   for (std::size_t i = 0; i < parts.size(); ++i)
     call.set_output(squeeze(call, parts[i], {dimension}), i);
 }
@@ -126,7 +132,7 @@ void roll(Call& call) {
 Rule triangle(int64_t upper) {
   return [=](Call& call) {
     auto& graph = call.graph();
-    const auto diagonal = graph.number(Type::int64, call.integer("diagonal"));
+    const auto diagonal = call.operand("diagonal", Type::int64);
     call.set_output(graph.add("Trilu", {call.tensor("self"), diagonal}, {{"upper", upper}}));
   };
 }

@@ -30,6 +30,7 @@ void check_rules(const program::ExportedProgram& program) {
   std::string example;  // name of the first of these operators
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     const auto& node = program.nodes[i];
+    if (std::holds_alternative<program::SymbolName>(node.outputs.front())) continue;
     if (find_rule(node, program) != nullptr) continue;
     const auto name = full_name(node.target);
     const auto what = operator_name(node.target) +
@@ -102,9 +103,33 @@ class Translator {
     }
   }
 
+  /// Adds the nodes that compute a SymInt or SymFloat. SymInts are computed from their expression.
+  void add_number(const program::Node& node, const std::string& name) {
+    auto& graph = translation_.graph;
+    if (!program_.sym_floats.contains(name)) {
+      translation_.values[name] = translation_.size(program_.sym_ints.at(name));
+      return;
+    }
+    std::vector<Value> arguments;
+    for (const auto& input : node.inputs) {
+      const auto* symbol = std::get_if<program::SymbolName>(&input.value);
+      arguments.push_back(symbol != nullptr
+                              ? graph.cast(translation_.values.at(symbol->name), Type::float64)
+                              : graph.number(Type::float64, std::get<double>(input.value)));
+    }
+    static const std::map<std::string, const char*> operators{{"torch.sym_float", "Identity"},
+                                                              {"torch.sym_sqrt", "Sqrt"},
+                                                              {"_operator.truediv", "Div"},
+                                                              {"_operator.mul", "Mul"}};
+    translation_.values[name] = graph.add(operators.at(node.target), arguments);
+  }
+
   void add_node(std::size_t index) {
     const auto& node = program_.nodes[index];
     try {
+      if (const auto* number = std::get_if<program::SymbolName>(&node.outputs.front())) {
+        return add_number(node, number->name);
+      }
       functionalization_.check_reads(node);
       check_defined(node);
       Call call(node, translation_);

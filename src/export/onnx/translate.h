@@ -29,7 +29,7 @@ struct Model {
 class UnsupportedOperatorsError : public std::runtime_error {
  public:
   struct Reason {
-    std::size_t node;  ///< index in ExportedProgram::nodes and in TracedCalls::nodes
+    std::size_t node;  ///< index in ExportedProgram::nodes
     std::string text;
   };
   explicit UnsupportedOperatorsError(std::vector<Reason> all, std::string what_to_do = {})

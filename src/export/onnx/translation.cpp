@@ -52,20 +52,62 @@ void Translation::add_dynamic_sizes(Value value, const Sizes& sizes) {
   }
 }
 
+bool Translation::is_readable(const program::Expression& expression) const {
+  const auto& arguments = expression.arguments();
+  if (dynamic_sizes.contains(expression) || expression.is(program::Expression::Kind::integer))
+    return true;
+  return !arguments.empty() &&
+         std::all_of(arguments.begin(), arguments.end(),
+                     [&](const auto& argument) { return is_readable(argument); });
+}
+
 Value Translation::size(const program::Size& size) {
   if (is_fixed(size)) return graph.list({size.value});
-  auto& read = sizes_read[size.expression];
-  if (read.id != 0) return read;
+  const auto known = sizes_read.find(size.expression);
+  if (known != sizes_read.end()) return known->second;
   const auto found = dynamic_sizes.find(size.expression);
   if (found == dynamic_sizes.end()) {
-    throw UnsupportedOperatorError(fmt::format(
-        "it uses a dynamic size ({} for the example inputs), but no input and no earlier tensor "
-        "has a dimension of this size",
-        size.value));
+    const auto value = computed(size.expression);
+    sizes_read.emplace(size.expression, value);
+    return value;
   }
   const auto& [value, dimension] = found->second;
-  read = graph.add("Shape", {value}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+  const auto read =
+      graph.add("Shape", {value}, {{"start", dimension}, {"end", dimension + 1}}, Type::int64);
+  sizes_read.emplace(size.expression, read);
   return read;
+}
+
+/// Computes a size from the sizes in its expression.
+Value Translation::computed(const program::Expression& expression) {
+  if (expression.is(program::Expression::Kind::integer)) return graph.list({expression.integer()});
+  std::vector<Value> arguments;
+  for (const auto& argument : expression.arguments()) arguments.push_back(size({0, argument}));
+  if (arguments.empty()) {
+    throw UnsupportedOperatorError(fmt::format(
+        "it uses the dynamic size {}, but no input and no earlier tensor has a dimension of this "
+        "size",
+        text_of(program::Size{0, expression})));
+  }
+  auto result = arguments.front();
+  if (expression.is(program::Expression::Kind::sqrt)) {
+    return graph.cast(graph.add("Sqrt", {graph.cast(result, Type::float64)}), Type::int64);
+  }
+  static const std::map<program::Expression::Kind, const char*> operators{
+      {program::Expression::Kind::add, "Add"},
+      {program::Expression::Kind::mul, "Mul"},
+      {program::Expression::Kind::mod, "Mod"},
+      {program::Expression::Kind::min, "Min"},
+      {program::Expression::Kind::max, "Max"}};
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
+    if (expression.is(program::Expression::Kind::floor_div)) {  // Div rounds towards 0
+      const auto remainder = graph.add("Mod", {result, arguments[i]});
+      result = graph.add("Div", {graph.add("Sub", {result, remainder}), arguments[i]});
+    } else {
+      result = graph.add(operators.at(expression.kind()), {result, arguments[i]});
+    }
+  }
+  return result;
 }
 
 Value Translation::range(const program::Size& size) {
@@ -100,22 +142,22 @@ Value Translation::reshape(Value value, const Sizes& from, const Sizes& to) {
       ++num_inferred;
     }
   }
-  const auto is_readable = [&](const program::Size& size) {
-    return is_fixed(size) || dynamic_sizes.count(size.expression) > 0;
+  const auto can_read = [&](const program::Size& size) {
+    return is_fixed(size) || is_readable(size.expression);
   };
   // Reshape cannot infer a size, written as -1, if another size is 0 at run time. If another size
   // is dynamic (`has_others`), it may be 0. In this case, all sizes are read from earlier tensors.
   // A size that cannot be read is still inferred, and Reshape fails if another size is 0.
   const bool copies = std::find(numbers.begin(), numbers.end(), 0) != numbers.end();
   const bool has_others = num_inferred > 1 || (num_inferred == 1 && copies);
-  if (has_zero || (has_others && std::all_of(to.begin(), to.end(), is_readable))) {
+  if (has_zero || (has_others && std::all_of(to.begin(), to.end(), can_read))) {
     return graph.add("Reshape", {value, shape(to)}, {{"allowzero", 1}});
   }
   if (num_inferred <= 1) return graph.add("Reshape", {value, graph.list(numbers)});
   std::vector<Value> parts;
   bool inferred = false;  // true after -1 has been used for a size that cannot be read
   for (std::size_t i = 0; i < to.size(); ++i) {
-    const bool stays = numbers[i] != -1 || (!inferred && !is_readable(to[i]));
+    const bool stays = numbers[i] != -1 || (!inferred && !can_read(to[i]));
     inferred = inferred || (stays && numbers[i] == -1);
     parts.push_back(stays ? graph.list({numbers[i]}) : size(to[i]));
   }

@@ -39,7 +39,9 @@ Type type_of(const program::TensorMeta& meta);
 struct Translation {
   const program::ExportedProgram& program;
   Graph graph;
-  std::map<std::string, Value> values = {};  // ONNX values by the names of the program's tensors
+  /// ONNX values by the names of the program's tensors, SymInts and SymFloats. A SymInt is an int64
+  /// tensor of shape (1), a SymFloat a float64 tensor of shape (1).
+  std::map<std::string, Value> values = {};
   /// Maps the expression of each dynamic size to a value and one of the value's dimensions, which
   /// has this size.
   std::map<program::Expression, std::pair<Value, int64_t>> dynamic_sizes = {};
@@ -48,15 +50,21 @@ struct Translation {
 
   /// Adds the dynamic sizes of a value to `dynamic_sizes`.
   void add_dynamic_sizes(Value value, const Sizes& sizes);
-  /// Returns a size as an int64 tensor of shape (1). Throws UnsupportedOperatorError if the size is
-  /// dynamic and no dimension of an earlier tensor has this size.
+  /// Returns a size as an int64 tensor of shape (1). A dynamic size is read from a dimension of an
+  /// earlier tensor, or computed from such sizes. Throws UnsupportedOperatorError if a symbol of
+  /// the size is in no earlier tensor.
   Value size(const program::Size& size);
+  /// Returns true if `size` does not throw.
+  bool is_readable(const program::Expression& expression) const;
   /// Returns 0, 1, ..., size - 1 as an int64 tensor of shape (size).
   Value range(const program::Size& size);
   /// Returns all sizes of a tensor as one int64 tensor of shape (rank).
   Value shape(const Sizes& sizes);
   /// Reshapes `value` from the shape `from` to the shape `to`.
   Value reshape(Value value, const Sizes& from, const Sizes& to);
+
+ private:
+  Value computed(const program::Expression& expression);
 };
 
 }  // namespace attend::onnx

@@ -46,6 +46,7 @@ class Decomposer {
  private:
   /// Adds the nodes that replace a node. Returns false if the node is not replaced.
   bool decompose(const Node& node) {
+    if (has_symbols(node)) return false;
     const auto key = key_of(node.target);
     const std::string_view name = std::string_view(key).substr(0, key.find('.'));
     if (name == "tensor_split") return split(node, required_argument<int64_t>(node, "dim"));

@@ -12,7 +12,10 @@
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
+#include <array>
 #include <cctype>
+#include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 
@@ -43,6 +46,28 @@ class UniqueNames {
 [[noreturn]] void fail(const jit::Node& node, const std::string& why) {
   throw std::runtime_error(
       fmt::format("{} cannot be exported: {}", node.kind().toQualString(), why));
+}
+
+/// Returns the target of an operator that computes a number from numbers, or the size of a tensor;
+/// nullopt for other operators. `lift_sizes` adds such operators.
+std::optional<std::string> target_of_number(const jit::Node& node) {
+  static const std::map<c10::Symbol, std::string> targets{
+      {c10::aten::size, "torch.ops.aten.sym_size.int"},
+      {c10::aten::add, "_operator.add"},
+      {c10::aten::mul, "_operator.mul"},
+      {c10::aten::div, "_operator.truediv"},
+      {c10::aten::floordiv, "_operator.floordiv"},
+      {c10::aten::remainder, "_operator.mod"},
+      {c10::prim::min, "torch.sym_min"},
+      {c10::prim::max, "torch.sym_max"},
+      {c10::aten::sqrt, "torch.sym_sqrt"},
+      {c10::aten::floor, "math.trunc"},
+      {c10::aten::Float, "torch.sym_float"}};
+  if (node.outputs().size() != 1 || !node.output()->type()->isSubtypeOf(*c10::NumberType::get())) {
+    return std::nullopt;
+  }
+  const auto found = targets.find(node.kind());
+  return found == targets.end() ? std::nullopt : std::optional(found->second);
 }
 
 class Converter {
@@ -95,6 +120,8 @@ class Converter {
   void add(const jit::Node& node) {
     if (node.kind() == c10::prim::GetAttr) {
       add_attribute(node);
+    } else if (const auto target = target_of_number(node)) {
+      add_number(node, *target);
     } else if (is_call(node)) {  // also converts constants and lists in the arguments
       add_call(node);
     }
@@ -110,6 +137,26 @@ class Converter {
     } else {
       tensors_[node.output()] = weights_.at(path);
     }
+  }
+
+  void add_number(const jit::Node& node, const std::string& target) {
+    const bool is_size = node.kind() == c10::aten::size;
+    const std::array<const char*, 2> names =
+        is_size ? std::array{"self", "dim"} : std::array{"a", "b"};
+    const bool is_real = node.output()->type()->kind() == TypeKind::FloatType;
+    const SymbolName name{names_.make(is_real ? "sym_float" : "sym_int")};
+    Node call{.target = target, .inputs = {}, .outputs = {name}};
+    for (std::size_t i = 0; i < node.inputs().size(); ++i) {
+      const auto* value = node.input(i);
+      call.inputs.push_back({names.at(i), argument_of(node, value, value->type())});
+    }
+    numbers_[node.output()] = name.name;
+    if (is_real) {
+      traced_.program.sym_floats.insert(name.name);
+    } else {
+      traced_.program.sym_ints[name.name] = {};
+    }
+    traced_.program.nodes.push_back(std::move(call));
   }
 
   void add_call(const jit::Node& node) {
@@ -166,6 +213,9 @@ class Converter {
     }
     if (const auto tensor = tensors_.find(value); tensor != tensors_.end()) {
       return TensorName{tensor->second};
+    }
+    if (const auto number = numbers_.find(value); number != numbers_.end()) {
+      return SymbolName{number->second};
     }
     if (value->node()->kind() == c10::prim::ListConstruct)
       return list_of(node, *value->node(), type);
@@ -230,7 +280,13 @@ class Converter {
   template <typename T>
   static std::vector<ValueOrSymbol<T>> known_all(const std::vector<Argument>& items) {
     std::vector<ValueOrSymbol<T>> all;
-    for (const auto& item : items) all.push_back(std::get<T>(item));
+    for (const auto& item : items) {
+      if (const auto* symbol = std::get_if<SymbolName>(&item)) {
+        all.emplace_back(*symbol);
+      } else {
+        all.emplace_back(std::get<T>(item));
+      }
+    }
     return all;
   }
   static std::vector<OptionalTensor> optional_tensors(const std::vector<Argument>& items) {
@@ -260,6 +316,7 @@ class Converter {
   UniqueNames names_;
   std::map<const jit::Value*, std::string> modules_;  // paths of submodules, such as "decoder.norm"
   std::map<const jit::Value*, std::string> tensors_;  // names of tensors in the program
+  std::map<const jit::Value*, std::string> numbers_;  // names of SymInts and SymFloats
   std::map<std::string, std::string> weights_;        // names of weights in the program, by path
   std::vector<Input> constants_;
   std::vector<Input> user_inputs_;

@@ -3,6 +3,7 @@
 #include "export/program/node_arguments.h"
 #include "export/program/observations.h"
 #include "export/program/shape_functions.h"
+#include "export/program/sym_int_nodes.h"
 #include "export/program/symbolic_shapes.h"
 #include "program/target.h"
 
@@ -97,6 +98,9 @@ class SymbolicMeta {
 
   /// Sets the metadata of the outputs of a node. The metadata of the node's inputs must be set.
   void set_outputs(const Node& node) {
+    if (const auto* symbol = std::get_if<SymbolName>(&node.outputs.front())) {
+      return set_number(symbol->name, node);
+    }
     const auto known = shape_function(node, program_);
     std::vector<std::string> inputs;
     for (const auto& input : node.inputs) {
@@ -113,6 +117,19 @@ class SymbolicMeta {
   }
 
  private:
+  /// Sets the metadata of a SymInt or SymFloat. Tensor sizes with the same values in all runs then
+  /// have the same expression.
+  void set_number(const std::string& name, const Node& node) {
+    if (program_.sym_floats.contains(name)) return;
+    const auto size = computed_size(program_, node);
+    program_.sym_ints[name] = size;
+    std::vector<int64_t> values;
+    for (std::size_t run = 0; run < observations_.runs().size(); ++run) {
+      values.push_back(evaluate(size, symbols_in(run)));
+    }
+    if (!size.expression.empty()) add(size.expression, values);
+  }
+
   /// ONNX files have no strides, and finding their expressions is slow.
   bool has_strides() const { return format_ != TargetFormat::onnx; }
 
@@ -199,15 +216,20 @@ class SymbolicMeta {
 
   /// Returns true if a size has the given values in all runs.
   bool equals(const Size& size, const std::vector<int64_t>& values) const {
-    std::map<std::string, int64_t> symbols;
     for (std::size_t run = 0; run < values.size(); ++run) {
-      for (const auto& dimension : observations_.dimensions()) {
-        symbols[dimension.symbol] = observations_.runs()[run].at(dimension.name);
-      }
-      for (const auto& [symbol, unbacked] : unbacked_) symbols[symbol] = unbacked[run];
-      if (evaluate(size, symbols) != values[run]) return false;
+      if (evaluate(size, symbols_in(run)) != values[run]) return false;
     }
     return true;
+  }
+
+  /// Returns the values of the symbols in a run.
+  std::map<std::string, int64_t> symbols_in(std::size_t run) const {
+    std::map<std::string, int64_t> symbols;
+    for (const auto& dimension : observations_.dimensions()) {
+      symbols[dimension.symbol] = observations_.runs()[run].at(dimension.name);
+    }
+    for (const auto& [symbol, values] : unbacked_) symbols[symbol] = values[run];
+    return symbols;
   }
 
   /// Returns the size that follows from the definition of the operator, if it agrees with all runs.

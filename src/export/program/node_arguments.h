@@ -32,6 +32,9 @@ const T& required_argument(const Node& node, std::string_view name) {
   return *argument;
 }
 
+/// Returns true if an argument is a SymInt or SymFloat, or a list that contains one.
+bool has_symbols(const Node& node);
+
 /// Returns the names of the tensors in an argument or output.
 std::vector<std::string> names_in(const Argument& argument);
 

@@ -47,7 +47,7 @@ Observations::Observations(const TracedProgram& traced, const std::vector<torch:
     : program_(traced.program),
       example_(example),
       dynamic_(dynamic),
-      dimensions_(scheduled_dimensions(example, dynamic, traced.integers, kSeed)),
+      dimensions_(scheduled_dimensions(example, dynamic, traced.trace.integers, kSeed)),
       runner_(traced.program, traced.weights, example.front().device(),
               operators_called_by(traced.program)) {
   std::erase_if(dimensions_, [](const auto& dimension) { return dimension.symbol.empty(); });

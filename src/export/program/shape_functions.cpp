@@ -47,6 +47,7 @@ class ShapeFunction {
     const auto key = key_of(node_.target);
     const std::string_view name = std::string_view(key).substr(0, key.find('.'));
     if (key == "slice.Tensor") slice();
+    if (has_symbols(node_)) return std::move(sizes_);
     if (key == "unfold.default") unfold();
     if (key == "tensor_split.sections") tensor_split();
     if (key == "chunk.default") chunk();
@@ -68,7 +69,7 @@ class ShapeFunction {
     const auto start = number("start");
     const auto end = number("end");
     std::optional<Size> length;
-    if (!start || !end) {  // Only `decompose` adds SymInts. They are within the dimension.
+    if (!start || !end) {  // Usually, SymInts are within the dimension.
       length = bound("end", size) - bound("start", size);
     } else if (*start >= 0) {
       const auto last = *end >= 0 ? at_most(size, *end) : size + Size{*end};

@@ -1,8 +1,10 @@
 #include "export/program/sym_int_nodes.h"
 
+#include "export/program/node_arguments.h"
+
 #include <fmt/format.h>
 
-#include <utility>
+#include <algorithm>
 
 namespace attend::program {
 
@@ -14,42 +16,71 @@ std::string unique_name(const ExportedProgram& program, const std::string& base)
   return name;
 }
 
+Size computed_size(const ExportedProgram& program, const Node& node) {
+  if (node.target == "torch.ops.aten.sym_size.int") {
+    const auto& sizes = program.tensors.at(required_argument<TensorName>(node, "self").name).sizes;
+    return sizes.at(static_cast<std::size_t>(required_argument<int64_t>(node, "dim")));
+  }
+  if (node.target == "math.trunc") {  // of the square root of a SymInt
+    const auto& root = required_argument<SymbolName>(node, "a").name;
+    const auto source =
+        std::find_if(program.nodes.begin(), program.nodes.end(), [&](const Node& other) {
+          const auto* output = std::get_if<SymbolName>(&other.outputs.front());
+          return output != nullptr && output->name == root;
+        });
+    TORCH_INTERNAL_ASSERT(source != program.nodes.end() && source->target == "torch.sym_sqrt");
+    return sqrt(program.sym_ints.at(required_argument<SymbolName>(*source, "a").name));
+  }
+  const auto size_in = [&](const char* name) {
+    const auto* symbol = find_argument<SymbolName>(node, name);
+    return symbol != nullptr ? program.sym_ints.at(symbol->name)
+                             : Size{required_argument<int64_t>(node, name)};
+  };
+  const auto a = size_in("a");
+  const auto b = size_in("b");
+  if (node.target == "_operator.add") return a + b;
+  if (node.target == "_operator.mul") return a * b;
+  if (node.target == "_operator.floordiv") return floor_div(a, b);
+  if (node.target == "_operator.mod") return mod(a, b);
+  if (node.target == "torch.sym_min") return min(a, b);
+  TORCH_INTERNAL_ASSERT(node.target == "torch.sym_max", node.target);
+  return max(a, b);
+}
+
 SymbolName SymIntNodes::size_of(const TensorName& tensor, int64_t dimension, const Size& size) {
-  return add("torch.ops.aten.sym_size.int", {{"self", tensor}, {"dim", dimension}}, size);
-}
-
-SymbolName SymIntNodes::sum(const SymbolName& a, const Argument& b) {
-  return add("_operator.add", {{"a", a}, {"b", b}}, size_in(a) + size_in(b));
-}
-
-SymbolName SymIntNodes::product(const SymbolName& a, const Argument& b) {
-  return add("_operator.mul", {{"a", a}, {"b", b}}, size_in(a) * size_in(b));
-}
-
-SymbolName SymIntNodes::quotient(const SymbolName& a, int64_t b) {
-  return add("_operator.floordiv", {{"a", a}, {"b", b}}, floor_div(size_in(a), b));
-}
-
-SymbolName SymIntNodes::min(const SymbolName& a, const Argument& b) {
-  return add("torch.sym_min", {{"a", a}, {"b", b}}, program::min(size_in(a), size_in(b)));
-}
-
-SymbolName SymIntNodes::max(const SymbolName& a, const Argument& b) {
-  return add("torch.sym_max", {{"a", a}, {"b", b}}, program::max(size_in(a), size_in(b)));
-}
-
-SymbolName SymIntNodes::add(const char* target, std::vector<NamedArgument> inputs,
-                            const Size& result) {
-  SymbolName name{unique_name(program_, "sym_int")};
-  program_.sym_ints[name.name] = result;
-  nodes_.push_back({.target = target, .inputs = std::move(inputs), .outputs = {name}});
+  const SymbolName name{unique_name(program_, "sym_int")};
+  program_.sym_ints[name.name] = size;
+  nodes_.push_back({.target = "torch.ops.aten.sym_size.int",
+                    .inputs = {{"self", tensor}, {"dim", dimension}},
+                    .outputs = {name}});
   return name;
 }
 
-Size SymIntNodes::size_in(const Argument& argument) const {
-  if (const auto* name = std::get_if<SymbolName>(&argument))
-    return program_.sym_ints.at(name->name);
-  return Size{std::get<int64_t>(argument)};
+SymbolName SymIntNodes::sum(const SymbolName& a, const Argument& b) {
+  return add("_operator.add", a, b);
+}
+
+SymbolName SymIntNodes::product(const SymbolName& a, const Argument& b) {
+  return add("_operator.mul", a, b);
+}
+
+SymbolName SymIntNodes::quotient(const SymbolName& a, int64_t b) {
+  return add("_operator.floordiv", a, b);
+}
+
+SymbolName SymIntNodes::min(const SymbolName& a, const Argument& b) {
+  return add("torch.sym_min", a, b);
+}
+
+SymbolName SymIntNodes::max(const SymbolName& a, const Argument& b) {
+  return add("torch.sym_max", a, b);
+}
+
+SymbolName SymIntNodes::add(const char* target, const SymbolName& a, const Argument& b) {
+  const SymbolName name{unique_name(program_, "sym_int")};
+  nodes_.push_back({.target = target, .inputs = {{"a", a}, {"b", b}}, .outputs = {name}});
+  program_.sym_ints[name.name] = computed_size(program_, nodes_.back());
+  return name;
 }
 
 }  // namespace attend::program

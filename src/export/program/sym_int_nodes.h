@@ -12,6 +12,10 @@ namespace attend::program {
 /// contains this name, `base` with a number appended, such as "sym_int_1".
 std::string unique_name(const ExportedProgram& program, const std::string& base);
 
+/// Returns the size that a node on SymInts computes. The metadata of its arguments must be set. A
+/// node that returns a SymFloat has no such size.
+Size computed_size(const ExportedProgram& program, const Node& node);
+
 /// Appends nodes to a list of nodes. The new nodes compute SymInts. The object keeps references to
 /// the program and to the list.
 class SymIntNodes {
@@ -20,7 +24,7 @@ class SymIntNodes {
       : program_(program), nodes_(nodes) {}
 
   /// Adds a node that reads the size of `tensor` in dimension `dimension`, and returns the name of
-  /// the new SymInt. `size`: this size in the metadata of the tensor.
+  /// the new SymInt. `size`: this size.
   SymbolName size_of(const TensorName& tensor, int64_t dimension, const Size& size);
 
   /// Each of these functions adds a node that computes a SymInt from `a` and `b`, and returns the
@@ -32,9 +36,7 @@ class SymIntNodes {
   SymbolName max(const SymbolName& a, const Argument& b);
 
  private:
-  /// Adds a node. `result`: size that the node computes.
-  SymbolName add(const char* target, std::vector<NamedArgument> inputs, const Size& result);
-  Size size_in(const Argument& argument) const;
+  SymbolName add(const char* target, const SymbolName& a, const Argument& b);
 
   ExportedProgram& program_;
   std::vector<Node>& nodes_;

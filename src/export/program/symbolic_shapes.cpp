@@ -32,8 +32,8 @@ constexpr std::size_t kMaxVariables = 3;
 constexpr std::size_t kNumRecent = 8;
 /// Limits of the quotients (factor * variable + added) / divisor: the divisor is at most
 /// kMaxDivisor, and the factor is less than kMaxFactor. Divisors are, for example, the strides of
-/// convolutions; 64 is enough for convolutions that divide images into patches.
-constexpr int64_t kMaxDivisor = 64;
+/// convolutions, or the number of which a padded length is a multiple.
+constexpr int64_t kMaxDivisor = 1024;
 constexpr int64_t kMaxFactor = 4;
 /// A clamped polynomial of one variable is tried only if the size has at least kMinValuesOfLine
 /// different values that are not clamped. This limit does not apply to `find_step`. A quotient that
@@ -248,6 +248,13 @@ std::optional<Polynomial> find_line(const Variable& variable, const WantedSize& 
   return line;
 }
 
+/// Returns true if a product of a value and a divisor may overflow.
+bool are_large(const RunValues& values) {
+  constexpr int64_t kLargest = int64_t{1} << 50;
+  return std::any_of(values.begin(), values.end(),
+                     [](int64_t value) { return value > kLargest || value < -kLargest; });
+}
+
 /// Returns slope * quotient + begin. The quotient is floor((factor * variable + added) / divisor),
 /// and `begin` is an integer from 0 to slope - 1. Returns nullopt if no such expression equals the
 /// target.
@@ -255,26 +262,28 @@ std::optional<Polynomial> find_quotient(const Variable& variable, const WantedSi
                                         int64_t slope) {
   const auto x = select(variable.values, target.between);
   auto y = select(target.values, target.between);
+  if (are_large(x) || are_large(y)) return std::nullopt;
   const auto begin = y.front() - slope * c10::div_floor_integer(y.front(), slope);
   for (auto& value : y) value = (value - begin) / slope;
   for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
     for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
-      const auto least = divisor * y.front() - factor * x.front();
-      for (auto added = least; added < least + divisor; ++added) {
-        const auto quotient = [&](int64_t value) {
-          return c10::div_floor_integer(factor * value + added, divisor);
-        };
-        const auto is_same = [&](int64_t value, int64_t wanted) {
-          return quotient(value) == wanted;
-        };
-        if (!std::equal(x.begin(), x.end(), y.begin(), is_same)) continue;
-        const auto line = line_of(added, factor, variable).expression();
-        Monomial found{{Expression(Kind::floor_div, {line, Expression(divisor)})}, variable.values};
-        for (auto& value : found.values) value = quotient(value);
-        const Monomial one{{}, RunValues(found.values.size(), 1)};
-        Polynomial size{{{begin, one}, {slope, std::move(found)}}};
-        if (target.equals(size)) return size;
+      // The quotient is y if divisor * y <= factor * x + added < divisor * (y + 1).
+      auto least = WantedSize::kSmallest;
+      auto most = WantedSize::kLargest;
+      for (std::size_t run = 0; run < x.size() && least <= most; ++run) {
+        const auto rest = divisor * y[run] - factor * x[run];
+        least = std::max(least, rest);
+        most = std::min(most, rest + divisor - 1);
       }
+      if (least > most) continue;
+      const auto line = line_of(least, factor, variable).expression();
+      Monomial found{{Expression(Kind::floor_div, {line, Expression(divisor)})}, variable.values};
+      for (auto& value : found.values) {
+        value = c10::div_floor_integer(factor * value + least, divisor);
+      }
+      const Monomial one{{}, RunValues(found.values.size(), 1)};
+      Polynomial size{{{begin, one}, {slope, std::move(found)}}};
+      if (target.equals(size)) return size;
     }
   }
   return std::nullopt;
@@ -337,6 +346,53 @@ std::optional<Expression> find_step(const Variables& variables, const RunValues&
   return std::nullopt;
 }
 
+/// Returns an expression begin + (added + factor * variable) mod divisor, with a factor of 1 or -1,
+/// that equals `values`, or nullopt if there is none. An example is the number of elements that pad
+/// a size to a multiple of 8: (-size) mod 8.
+std::optional<Expression> find_remainder(const Variables& variables, const RunValues& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  const auto begin = *low;
+  if (are_large(values)) return std::nullopt;
+  const auto least = *high - begin + 1;  // smallest divisor
+  for (const auto* variable : variables) {
+    if (are_large(variable->values)) continue;
+    for (const int64_t factor : {-1, 1}) {
+      // The divisor divides all differences between `values` and factor * variable.
+      RunValues rests;
+      for (std::size_t run = 0; run < values.size(); ++run) {
+        rests.push_back(values[run] - factor * variable->values[run]);
+      }
+      const auto common = step_of(rests);  // 0 for a line
+      auto divisor = least;
+      while (divisor <= std::min(common, kMaxDivisor) && common % divisor != 0) ++divisor;
+      if (divisor > std::min(common, kMaxDivisor)) continue;
+      const auto rest = rests.front() - begin;
+      const auto added = rest - divisor * c10::div_floor_integer(rest, divisor);
+      const Expression remainder(
+          Kind::mod, {line_of(added, factor, *variable).expression(), Expression(divisor)});
+      return begin == 0 ? remainder : Expression(Kind::add, {Expression(begin), remainder});
+    }
+  }
+  return std::nullopt;
+}
+
+/// Returns the square root of a variable, rounded down, or the square of this root, if it equals
+/// `values`. Returns nullopt if there is no such variable.
+std::optional<Expression> find_root(const Variables& variables, const RunValues& values) {
+  for (const auto* variable : variables) {
+    const Expression root(Kind::sqrt, {variable->expression});
+    RunValues roots, squares;
+    for (const auto value : variable->values) {
+      roots.push_back(
+          std::llround(std::floor(std::sqrt(std::max(static_cast<double>(value), 0.0)))));
+      squares.push_back(roots.back() * roots.back());
+    }
+    if (roots == values) return root;
+    if (squares == values) return Expression(Kind::mul, {root, root});
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
@@ -345,6 +401,7 @@ SymbolicShapes::SymbolicShapes(const std::vector<std::string>& symbols,
     : fitted_(std::move(fitted)), num_symbols_(symbols.size()) {
   for (std::size_t i = 0; i < symbols.size(); ++i) {
     variables_.push_back({Expression::symbol(symbols[i]), values[i]});
+    found_.emplace(values[i], variables_.back().expression);
   }
 }
 
@@ -391,8 +448,8 @@ std::optional<Expression> SymbolicShapes::find_expression(const RunValues& value
 }
 
 /// Returns an expression of one variable that equals `values` in all runs, or nullopt if none is
-/// found. Searches for a clamped polynomial, then for a step (see `find_step`), then for a quotient
-/// that is not clamped, then for a clamped quotient.
+/// found. Searches for a clamped polynomial, then for a step (see `find_step`), a quotient, a
+/// remainder, a square root, and then for a clamped quotient.
 std::optional<Expression> SymbolicShapes::find_in_one_variable(const RunValues& values) const {
   std::vector<WantedSize> clamped;
   for (const auto& [has_min, has_max] : {std::pair{false, true}, {true, false}, {true, true}}) {
@@ -411,6 +468,8 @@ std::optional<Expression> SymbolicShapes::find_in_one_variable(const RunValues& 
   for (const auto& sum : sums_) variables.push_back(&sum);
   const WantedSize plain(values, /*has_min=*/false, /*has_max=*/false);
   if (const auto found = find_quotient(variables, plain)) return found->expression();
+  if (const auto found = find_remainder(variables, values)) return found;
+  if (const auto found = find_root(variables, values)) return found;
   for (const auto& target : clamped) {
     if (const auto found = find_quotient(variables, target)) return target.expression(*found);
   }

@@ -13,8 +13,9 @@ namespace attend::program {
 
 /// Finds symbolic expressions of sizes from their values in several runs. Expressions are
 /// polynomials of degree 3 or less with integer coefficients. The variables of the polynomials are
-/// the dynamic sizes, floor divisions (such as the output sizes of strided convolutions), and
-/// polynomials clamped to constant limits (such as the sizes of slices).
+/// the dynamic sizes, floor divisions (such as the output sizes of strided convolutions),
+/// remainders, square roots, and polynomials clamped to constant limits (such as the sizes of
+/// slices).
 ///
 ///     SymbolicShapes sizes({"s0"}, {{2, 3, 5, 7}}, {0, 1, 2, 3});
 ///     sizes.find({17, 25, 41, 57});  // 1 + 8 s0

@@ -24,11 +24,11 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
                             const std::function<void(const TracedProgram&)>& after_trace) {
   const StaticShapesGuard static_shapes_guard;
   auto scripted = to_script_module(module);
-  add_traced_method(scripted, "forward", function, example_inputs, options.input_names);
-  check_recurrent_layers(scripted, "forward", module, function, example_inputs, options.dynamic);
+  const auto trace = trace_method(scripted, "forward", module, function, example_inputs,
+                                  options.input_names, options.dynamic);
   auto traced = program_from_trace(scripted);
+  traced.trace = trace;
   if (after_trace) after_trace(traced);
-  traced.integers = integer_constants(*scripted.get_method("forward").graph());
   try {
     infer_tensor_meta(traced, example_inputs, options.dynamic, format);
   } catch (const RejectedInputs& error) {
@@ -38,12 +38,13 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
     } catch (const std::exception& why) {
       throw module_rejects(error.inputs, why);
     }
-    const auto specialization = find_specialization(module, function, example_inputs, error.inputs);
+    const auto specialization =
+        find_specialization(module, function, example_inputs, error.inputs, trace.lifted);
     if (!specialization) throw;
     throw with_specialization(error, *specialization);
   } catch (const std::exception& error) {
     const auto specialization =
-        find_specialization(module, function, example_inputs, options.dynamic);
+        find_specialization(module, function, example_inputs, options.dynamic, trace.lifted);
     if (!specialization) throw;
     throw with_specialization(error, *specialization);
   }

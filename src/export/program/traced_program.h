@@ -3,14 +3,13 @@
 #include "attend/api.h"
 #include "attend/export/export_options.h"
 #include "export/check_names.h"
+#include "export/lifted_sizes.h"
 #include "program/exported_program.h"
 
 #include <torch/nn/module.h>
 
-#include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -20,7 +19,7 @@ namespace attend::program {
 struct ATTEND_API TracedProgram {
   ExportedProgram program;
   std::map<std::string, torch::Tensor> weights;
-  std::set<int64_t> integers;  ///< integer constants in the trace, see `integer_constants`
+  TraceSummary trace;
 
   /// Returns the weights that are neither parameters nor buffers.
   std::vector<torch::Tensor> constants() const;

@@ -3,8 +3,10 @@
 #include "export/pt2/module_stacks.h"
 #include "pt2/sympy_text.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -59,6 +61,8 @@ Json json_of_real(double value) {
 }
 
 struct WriteArgument {
+  const std::set<std::string>& sym_floats;  // of the program
+
   Json operator()(None) const { return {{"as_none", true}}; }
   Json operator()(const TensorName& tensor) const { return {{"as_tensor", json_of(tensor)}}; }
   Json operator()(const std::vector<TensorName>& tensors) const {
@@ -69,7 +73,8 @@ struct WriteArgument {
              list_of(tensors, [this](const auto& tensor) { return std::visit(*this, tensor); })}};
   }
   Json operator()(const SymbolName& symbol) const {
-    return {{"as_sym_int", {{"as_name", symbol.name}}}};
+    const auto* type = sym_floats.contains(symbol.name) ? "as_sym_float" : "as_sym_int";
+    return {{type, {{"as_name", symbol.name}}}};
   }
   Json operator()(int64_t value) const { return {{"as_int", value}}; }
   Json operator()(double value) const { return {{"as_float", json_of_real(value)}}; }
@@ -77,7 +82,15 @@ struct WriteArgument {
   Json operator()(const std::string& value) const { return {{"as_string", value}}; }
   Json operator()(const std::vector<std::string>& values) const { return {{"as_strings", values}}; }
   Json operator()(const std::vector<ValueOrSymbol<int64_t>>& values) const {
-    return {{"as_ints", list_of(values, [](const auto& v) { return std::get<int64_t>(v); })}};
+    const auto is_symbol = [](const auto& v) { return std::holds_alternative<SymbolName>(v); };
+    if (std::none_of(values.begin(), values.end(), is_symbol)) {
+      return {{"as_ints", list_of(values, [](const auto& v) { return std::get<int64_t>(v); })}};
+    }
+    return {{"as_sym_ints", list_of(values, [](const auto& v) {
+               const auto* symbol = std::get_if<SymbolName>(&v);
+               return symbol != nullptr ? Json{{"as_name", symbol->name}}
+                                        : Json{{"as_int", std::get<int64_t>(v)}};
+             })}};
   }
   Json operator()(const std::vector<ValueOrSymbol<double>>& values) const {
     return {{"as_floats",
@@ -92,19 +105,16 @@ struct WriteArgument {
   Json operator()(const Device& device) const { return {{"as_device", json_of(device)}}; }
 };
 
-Json json_of(const Argument& argument) {
-  return std::visit(WriteArgument{}, argument);
-}
-
-Json json_of(const Node& node, const std::string& module_stack) {
-  const auto input = [](const NamedArgument& argument) {
+Json json_of(const Node& node, const WriteArgument& write, const std::string& module_stack) {
+  const auto value = [&](const Argument& argument) { return std::visit(write, argument); };
+  const auto input = [&](const NamedArgument& argument) {
     return Json{{"name", argument.name},
-                {"arg", json_of(argument.value)},
+                {"arg", value(argument.value)},
                 {"kind", argument.is_keyword_only ? 2 : 1}};
   };
   return {{"target", node.target},
           {"inputs", list_of(node.inputs, input)},
-          {"outputs", list_of(node.outputs, [](const auto& output) { return json_of(output); })},
+          {"outputs", list_of(node.outputs, value)},
           {"metadata", {{"nn_module_stack", module_stack}}},
           {"is_hop_single_tensor_return", nullptr}};
 }
@@ -166,14 +176,22 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
                       {"max_val", range.max ? Json(*range.max) : Json()}};
   }
   const auto tensor = [](const auto& item) { return Json{{"as_tensor", {{"name", item.name}}}}; };
-  const auto value = [](const Output& output) { return json_of(output.value); };
-  const auto spec = [](const Output& output) {
-    return Json{{"user_output", {{"arg", json_of(output.value)}}}};
+  const WriteArgument write{program.sym_floats};
+  const auto value = [&](const Output& output) { return std::visit(write, output.value); };
+  const auto spec = [&](const Output& output) {
+    return Json{{"user_output", {{"arg", value(output)}}}};
   };
+  // Each SymFloat has a symbol of its own. PyTorch computes the expressions again when it runs the
+  // nodes.
+  Json sym_floats = Json::object();
+  for (const auto& name : program.sym_floats) {
+    const auto symbol = fmt::format("Symbol('zuf{}')", sym_floats.size());
+    sym_floats[name] = {{"as_expr", {{"expr_str", symbol}, {"hint", nullptr}}}};
+  }
   const auto stacks = module_stacks(program);
   auto nodes = Json::array();
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
-    nodes.push_back(json_of(program.nodes[i], module_stack_text(stacks[i])));
+    nodes.push_back(json_of(program.nodes[i], write, module_stack_text(stacks[i])));
   }
   const Json graph{{"inputs", list_of(program.inputs, tensor)},
                    {"outputs", list_of(program.outputs, value)},
@@ -183,7 +201,7 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
                    {"sym_bool_values", Json::object()},
                    {"is_single_tensor_return", false},
                    {"custom_obj_values", Json::object()},
-                   {"sym_float_values", Json::object()}};
+                   {"sym_float_values", sym_floats}};
   auto module_calls = Json::array({call_of(program)});
   std::set<std::string> called{""};
   for (const auto& stack : stacks) {
