@@ -1,7 +1,6 @@
 #include "export/call_sites.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/profiler/unwind/unwind.h>
 
@@ -13,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -21,7 +21,7 @@ namespace {
 
 namespace jit = torch::jit;
 
-using CallStacks = std::unordered_map<const jit::Node*, std::vector<void*>>;
+using CallStacks = std::unordered_map<const jit::Node*, CallStack>;
 
 thread_local CallStacks* recording = nullptr;
 
@@ -32,7 +32,7 @@ const jit::Node* newest_node() {
 
 /// A running operator call in a trace.
 struct RunningCall : at::ObserverContext {
-  std::vector<void*> stack;
+  CallStack stack;
   const jit::Node* last_node_before;
 };
 
@@ -55,7 +55,7 @@ void record_end(const at::RecordFunction& /*function*/, at::ObserverContext* con
   }
 }
 
-/// Name of the function with which the exporters start each trace. `call_site_text` ignores the
+/// Name of the function with which the exporters start each trace. `call_site_texts` ignores the
 /// frames of this function and of its callers.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
@@ -123,26 +123,30 @@ std::vector<std::string> lines_of(const std::string& command) {
   return lines;
 }
 
-/// Returns the functions of a call stack, the innermost first. An address stands for several
-/// functions if calls were inlined. Omits LibTorch's libraries. Returns {} if addr2line (binutils)
-/// is not installed.
-std::vector<Frame> symbolize(const std::vector<void*>& stack) {
-  using Place = std::pair<std::string, uint64_t>;  // file and offset
-  std::vector<Place> places;
-  std::map<std::string, std::vector<uint64_t>> offsets;  // by file
-  for (auto* address : stack) {
+using Frames = std::map<void*, std::vector<Frame>>;  // by address
+
+/// Returns the functions at each address, the innermost first: several if calls were inlined. Omits
+/// LibTorch's libraries. Runs addr2line (binutils) once for each file, since each run reads all
+/// symbols of the file. Returns {} if it is not installed.
+Frames symbolize(const std::set<void*>& addresses) {
+  struct Place {
+    void* address;
+    uint64_t offset;
+  };
+  std::map<std::string, std::vector<Place>> places;  // by file
+  for (auto* address : addresses) {
     if (is_torch_library(address)) continue;
-    auto [file, offset] = *torch::unwind::libraryFor(address);
-    places.emplace_back(file, offset - 1);  // `address` is that of the next instruction
-    offsets[file].push_back(offset - 1);
+    const auto [file, offset] = *torch::unwind::libraryFor(address);
+    places[file].push_back({address, offset - 1});  // `address` is that of the next instruction
   }
-  std::map<Place, std::vector<Frame>> frames;
-  for (const auto& [file, all] : offsets) {
-    const auto quoted = std::regex_replace(file, std::regex("'"), "'\\''");
-    const auto lines = lines_of(
-        fmt::format("addr2line -aifC -e '{}' {:#x} 2>/dev/null", quoted, fmt::join(all, " ")));
-    std::size_t next =
-        0;  // Each address is printed, then the function and the location of each frame.
+  Frames frames;
+  for (const auto& [file, some] : places) {
+    auto command = fmt::format("addr2line -aifC -e '{}' 2>/dev/null",
+                               std::regex_replace(file, std::regex("'"), "'\\''"));
+    for (const auto& place : some) command += fmt::format(" {:#x}", place.offset);
+    const auto lines = lines_of(command);
+    // Each address is printed, then the function and the location of each frame.
+    std::size_t next = 0;
     for (std::size_t i = 0; i + 1 < lines.size(); ++i) {
       if (lines[i].starts_with("0x")) {
         ++next;
@@ -150,44 +154,55 @@ std::vector<Frame> symbolize(const std::vector<void*>& stack) {
       }
       const auto location = lines[i + 1].substr(0, lines[i + 1].find(" (discriminator"));
       const bool is_known = !location.starts_with('?') && !location.ends_with('?');
-      frames[{file, all.at(next - 1)}].push_back({lines[i], is_known ? location : ""});
+      frames[some.at(next - 1).address].push_back({lines[i], is_known ? location : ""});
       ++i;
     }
   }
-  std::vector<Frame> result;
-  for (const auto& place : places) {
-    const auto& some = frames[place];
-    result.insert(result.end(), some.begin(), some.end());
-  }
-  return result;
+  return frames;
 }
 
-}  // namespace
-
-std::string call_site_text(const std::vector<void*>& stack) {
+/// Returns the text of one call stack, see `call_site_texts`.
+std::string text_of(const CallStack& stack, const Frames& frames) {
   // A function of the user's own is the call site, or else the innermost function of attend. If all
   // of them were inlined and there is no debug information, the outermost library function is
   // named.
   std::string in_attend, outermost;
-  for (const auto& [function, location] : symbolize(stack)) {
-    if (function.find(kTracing) != std::string::npos) break;
-    auto text = ", called from " + name_of(function);
-    const auto file_and_line = std::filesystem::path(location).filename().string();
-    if (!file_and_line.empty()) text += fmt::format(" ({})", file_and_line);
-    if (is_library(function, location)) {
-      outermost = std::move(text);
-    } else if (!function.starts_with("attend::")) {
-      return text;
-    } else if (in_attend.empty()) {
-      in_attend = std::move(text);
+  for (auto* address : stack) {
+    const auto found = frames.find(address);
+    if (found == frames.end()) continue;
+    for (const auto& [function, location] : found->second) {
+      if (function.find(kTracing) != std::string::npos) {
+        return in_attend.empty() ? outermost : in_attend;
+      }
+      auto text = ", called from " + name_of(function);
+      const auto file_and_line = std::filesystem::path(location).filename().string();
+      if (!file_and_line.empty()) text += fmt::format(" ({})", file_and_line);
+      if (is_library(function, location)) {
+        outermost = std::move(text);
+      } else if (!function.starts_with("attend::")) {
+        return text;
+      } else if (in_attend.empty()) {
+        in_attend = std::move(text);
+      }
     }
   }
   return in_attend.empty() ? outermost : in_attend;
 }
 
+}  // namespace
+
+std::vector<std::string> call_site_texts(const std::vector<CallStack>& stacks) {
+  std::set<void*> addresses;
+  for (const auto& stack : stacks) addresses.insert(stack.begin(), stack.end());
+  const auto frames = symbolize(addresses);
+  std::vector<std::string> texts;
+  for (const auto& stack : stacks) texts.push_back(text_of(stack, frames));
+  return texts;
+}
+
 std::string CallSites::text_of(const jit::Node& node) const {
   const auto stack = stacks_.find(&node);
-  return stack == stacks_.end() ? "" : call_site_text(stack->second);
+  return stack == stacks_.end() ? "" : call_site_texts({stack->second}).front();
 }
 
 bool CallSites::same(const torch::jit::Node& node, const CallSites& others,

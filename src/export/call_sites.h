@@ -9,18 +9,22 @@
 
 namespace attend {
 
-/// Returns ", called from FUNCTION (FILE:LINE)". FUNCTION is the innermost function in `stack` that
-/// belongs neither to LibTorch nor to the C++ standard library nor to attend, or else the innermost
-/// of attend. Functions that were inlined count if the program has debug information. If all of
-/// them were inlined and it has none, FUNCTION is the outermost library function that was compiled
-/// into the program. Omits (FILE:LINE) without debug information. Returns "" if there is no
-/// function to name, or if addr2line (binutils) is not installed.
-std::string call_site_text(const std::vector<void*>& stack);
+using CallStack = std::vector<void*>;  ///< addresses, the innermost call first
+
+/// Returns a text ", called from FUNCTION (FILE:LINE)" for each call stack. FUNCTION is the
+/// innermost function in the stack that belongs neither to LibTorch nor to the C++ standard library
+/// nor to attend, or else the innermost of attend. Functions that were inlined count if the program
+/// has debug information. If all of them were inlined and it has none, FUNCTION is the outermost
+/// library function that was compiled into the program. Omits (FILE:LINE) without debug
+/// information. A text is "" if there is no function to name, or if addr2line (binutils) is not
+/// installed.
+std::vector<std::string> call_site_texts(const std::vector<CallStack>& stacks);
 
 /// Call stack of each node of a trace.
 class CallSites {
  public:
-  /// Returns the `call_site_text` of a node, or "" if no call stack was recorded for the node.
+  /// Returns the text of `call_site_texts` for a node, or "" if no call stack was recorded for the
+  /// node.
   std::string text_of(const torch::jit::Node& node) const;
 
   /// Returns true if `node` and `other` have the same call stack, or if at least one of the two
@@ -31,7 +35,7 @@ class CallSites {
 
  private:
   friend class RecordCallSites;
-  std::unordered_map<const torch::jit::Node*, std::vector<void*>> stacks_;
+  std::unordered_map<const torch::jit::Node*, CallStack> stacks_;
 };
 
 /// RAII guard: while it exists, traces on this thread record call stacks in `sites`. The guard

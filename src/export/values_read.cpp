@@ -1,7 +1,5 @@
 #include "export/values_read.h"
 
-#include "export/call_sites.h"
-
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/profiler/unwind/unwind.h>
 
@@ -9,11 +7,13 @@
 #include <array>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 namespace attend {
 namespace {
 
-/// Maximum number of recorded reads. A limit is needed, since a loop may read many values.
+/// Maximum number of recorded call stacks. A limit is needed, since a recursion may read values at
+/// many of them.
 constexpr std::size_t kMaxReads = 64;
 
 thread_local std::vector<RecordValuesRead::Read>* recorded_reads = nullptr;
@@ -34,7 +34,10 @@ std::unique_ptr<at::ObserverContext> record_read_start(const at::RecordFunction&
   // The tracer is disabled inside a traced operator, so values that the operator reads are ignored.
   if (!torch::jit::tracer::isTracing() || !reads_values(function.name())) return nullptr;
   if (running_reads++ == 0 && recorded_reads->size() < kMaxReads) {
-    recorded_reads->push_back({function.name(), torch::unwind::unwind()});
+    auto stack = torch::unwind::unwind();
+    const bool is_known = std::any_of(recorded_reads->begin(), recorded_reads->end(),
+                                      [&](const auto& read) { return read.stack == stack; });
+    if (!is_known) recorded_reads->push_back({function.name(), std::move(stack)});
   }
   return std::make_unique<Reading>();
 }
@@ -59,9 +62,12 @@ RecordValuesRead::~RecordValuesRead() {
 }
 
 std::vector<std::string> RecordValuesRead::texts() const {
+  std::vector<CallStack> stacks;
+  for (const auto& read : reads_) stacks.push_back(read.stack);
+  const auto call_sites = call_site_texts(stacks);
   std::vector<std::string> texts;
-  for (const auto& read : reads_) {
-    const auto text = read.name + call_site_text(read.stack);
+  for (std::size_t i = 0; i < reads_.size(); ++i) {
+    const auto text = reads_[i].name + call_sites[i];
     if (std::find(texts.begin(), texts.end(), text) == texts.end()) texts.push_back(text);
   }
   return texts;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include "export/call_sites.h"
+
 #include <ATen/record_function.h>
 
 #include <string>
@@ -16,14 +18,13 @@ class RecordValuesRead {
   RecordValuesRead(const RecordValuesRead&) = delete;
   RecordValuesRead& operator=(const RecordValuesRead&) = delete;
 
-  /// Returns texts such as "aten::item, called from FUNCTION (FILE:LINE)". If an operator reads
-  /// values several times at the same call site, the text occurs once.
+  /// Returns texts such as "aten::item, called from FUNCTION (FILE:LINE)". If an operator reads values several times at the same call site, the text occurs once.
   std::vector<std::string> texts() const;
 
-  /// A call of an operator that reads values: the operator's name and the call stack.
+  /// A call of an operator that reads values.
   struct Read {
-    std::string name;
-    std::vector<void*> stack;
+    std::string name;  ///< of the operator
+    CallStack stack;
   };
 
  private:

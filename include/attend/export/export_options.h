@@ -139,7 +139,7 @@ struct ExportReport {
   /// with other values. Only a comparison for inputs with other values detects such an error.
   bool verified_other_values = false;
   /// Operators that read values of tensors into C++ numbers or Booleans while forward is traced.
-  /// Only the first 64 reads are recorded. Each text names an operator and its call site, for
+  /// Only the first 64 call stacks are recorded. Each text names an operator and its call site, for
   /// example "aten::item, called from Net::forward (net.cpp:12)". A call site that reads several
   /// times is listed once. Each value that was read is a constant in the file. Where forward
   /// branches on such a value, for example in an `if` statement, the file contains only the branch
