@@ -162,7 +162,7 @@ class Traces {
   const std::vector<ScheduledDimension>& dimensions() const { return dimensions_; }
 
   /// Returns true if there are enough traces to find expressions, and a constant differs.
-  bool can_be_lifted() const { return all_.size() >= kMinTraces && differ(); }
+  bool can_be_lifted() const { return num_regular_ > 0 && all_.size() >= kMinTraces; }
 
   program::SymbolicShapes shapes() const {
     std::vector<std::string> symbols;
@@ -214,8 +214,8 @@ class Traces {
   /// With fewer traces, an expression may equal a constant in all of them by coincidence.
   static constexpr std::size_t kMinTraces = 5;
   static constexpr int64_t kMaxBytes = int64_t{64} << 20;
-  static constexpr int64_t kFewElements = int64_t{1} << 24;
-  static constexpr int64_t kManyElements = int64_t{1} << 27;
+  static constexpr int64_t kFewElements = int64_t{1} << 22;
+  static constexpr int64_t kManyElements = int64_t{1} << 24;
 
   void add(SizedTrace trace, jit::Graph& graph) {
     for (auto* call : calls_of(graph)) {
@@ -225,13 +225,12 @@ class Traces {
     all_.push_back(std::move(trace));
   }
 
-  /// Adds a trace, unless the module throws at these sizes or the trace is not aligned. Returns the
-  /// cost of the forward pass.
+  /// Adds a trace, unless there is one at these sizes, the module throws, or the trace is not
+  /// aligned. Returns the cost of the forward pass at these sizes.
   OperatorCost trace_at(const SizesByName& sizes) {
-    OperatorCost cost;
-    const bool is_known = std::any_of(
-        all_.begin(), all_.end(), [&](const SizedTrace& trace) { return trace.sizes == sizes; });
-    if (is_known) return cost;
+    const auto [known, is_new] = costs_.try_emplace(sizes);
+    auto& cost = known->second;
+    if (!is_new) return cost;
     auto all_sizes = sizes_of(inputs_, dynamic_);
     for (const auto& [name, size] : sizes) all_sizes[name] = size;
     SizedTrace trace{.sizes = sizes, .scripted = to_script_module(module_)};
@@ -244,7 +243,8 @@ class Traces {
     }
     cost.bytes = std::max(cost.bytes, bytes_of(inputs));
     const auto graph = trace.scripted.get_method("forward").graph();
-    if (are_aligned(example_, *graph)) add(std::move(trace), *graph);
+    const bool is_example = sizes == all_.front().sizes;
+    if (!is_example && are_aligned(example_, *graph)) add(std::move(trace), *graph);
     return cost;
   }
 
@@ -303,7 +303,8 @@ class Traces {
   std::vector<ScheduledDimension> dimensions_;
   SizesByName smallest_;
   std::vector<SizedTrace> all_;
-  std::size_t num_regular_ = 0;  // traces at small sizes without 1
+  std::map<SizesByName, OperatorCost> costs_;  // of the forward passes in all_ and of others
+  std::size_t num_regular_ = 0;                // traces at small sizes without 1
 };
 
 /// Returns the integers nearest to factor * number, or {} if they are not close to these products.
