@@ -33,11 +33,14 @@ void check_dimension(const DynamicDimension& dynamic, const std::vector<torch::T
                     ") must be 0 or more and less than the number of dimensions of input ",
                     dynamic.input, " (", input.dim(), ")");
   const auto size = input.size(dynamic.dimension);
-  TORCH_CHECK_VALUE(dynamic.min >= 1, "dynamic dimension '", dynamic.name, "': min (", dynamic.min,
-                    ") must be 1 or more");
+  TORCH_CHECK_VALUE(dynamic.min >= 0, "dynamic dimension '", dynamic.name, "': min (", dynamic.min,
+                    ") must be 0 or more");
   TORCH_CHECK_VALUE(dynamic.min <= size && size <= dynamic.max, "dynamic dimension '", dynamic.name,
                     "': the size of the example input (", size, ") must be between min (",
                     dynamic.min, ") and max (", dynamic.max, ")");
+  TORCH_CHECK_VALUE(size > 0, "dynamic dimension '", dynamic.name,
+                    "': the size of the example input (", size,
+                    ") must be 1 or more: larger inputs repeat its elements");
   const auto [first, is_new] = seen.emplace(dynamic.name, dynamic);
   const auto& other = first->second;
   TORCH_CHECK_VALUE(

@@ -154,7 +154,7 @@ class Traces {
     if (!differ()) return;
     for (const auto& sizes : schedule.near) trace_at(sizes);
     num_regular_ = all_.size();
-    for (const auto& sizes : schedule.with_ones) trace_at(sizes);
+    for (const auto& sizes : schedule.below_2) trace_at(sizes);
     trace_at_growing_sizes(kManyElements);
     trace_around_new_constants();
   }

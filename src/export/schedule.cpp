@@ -59,8 +59,8 @@ void set_sizes(ScheduledDimension& dimension, const std::set<int64_t>& constants
   // The logarithm of the size is uniformly distributed: a size from 10 to 99, for example, is as
   // likely as a size from 100 to 999. Otherwise, almost all sizes would be large.
   std::mt19937_64 generator(seed);
-  std::uniform_real_distribution<double> logarithm(std::log(static_cast<double>(min)),
-                                                   std::log(static_cast<double>(last) + 1));
+  std::uniform_real_distribution<double> logarithm(
+      std::log(std::max(static_cast<double>(min), 1.0)), std::log(static_cast<double>(last) + 1));
   for (int i = 0; i < kRandomSizes; ++i) {
     const auto size = static_cast<int64_t>(std::exp(logarithm(generator)));
     dimension.others.push_back(std::clamp(size, min, last));
@@ -70,7 +70,8 @@ void set_sizes(ScheduledDimension& dimension, const std::set<int64_t>& constants
   }
 }
 
-/// Returns sizes close to the minimum. Size 1 is among them only if there are too few other sizes.
+/// Returns sizes close to the minimum. Sizes 0 and 1 are among them only if there are too few other
+/// sizes.
 Sizes near_sizes(const ScheduledDimension& dimension) {
   const auto from = [&](int64_t first) {
     Sizes sizes;
@@ -85,8 +86,8 @@ Sizes near_sizes(const ScheduledDimension& dimension) {
 
 /// Returns `growing`, then `around_constants` and `others` shuffled together. They are shuffled
 /// because runs are omitted, mostly the last ones, if all runs together are too expensive. Omits
-/// sizes above 2^20, so that products of three sizes do not overflow. Also omits size 1 and, if
-/// there are more than 100 sizes, some of `others`.
+/// sizes above 2^20, so that products of three sizes do not overflow. Also omits the sizes 0 and 1
+/// and, if there are more than 100 sizes, some of `others`.
 Sizes far_sizes(const ScheduledDimension& dimension) {
   constexpr int64_t kLargest = int64_t{1} << 20;
   constexpr std::size_t kMaxSizes = 100;
@@ -159,7 +160,7 @@ FittingSizes fitting_sizes(const Dimensions& dimensions) {
   FittingSizes fitting;
   fitting.near = {sizes_by_name(dimensions, [](const auto& d) { return d.example; }), smallest};
   auto largest = smallest;
-  auto ones = smallest;
+  std::array<SizesByName, 2> all_below{smallest, smallest};  // all sizes 0, and 1
   for (std::size_t a = 0; a < dimensions.size(); ++a) {
     for (std::size_t index = 0; index < close[a].size(); ++index) {
       fitting.near.push_back(with_close(smallest, a, index));
@@ -178,16 +179,22 @@ FittingSizes fitting_sizes(const Dimensions& dimensions) {
       if (dimensions.size() > 1) fitting.far.push_back(with_size(second, dimensions[a], size));
       largest[dimensions[a].name] = std::max(largest[dimensions[a].name], size);
     }
-    if (dimensions[a].min > 1) continue;
-    fitting.with_ones.push_back(with_size(smallest, dimensions[a], 1));
-    ones = with_size(ones, dimensions[a], 1);
+    for (auto size = dimensions[a].min; size <= 1; ++size) {
+      fitting.below_2.push_back(with_size(smallest, dimensions[a], size));
+      auto& all = all_below.at(static_cast<std::size_t>(size));
+      all = with_size(all, dimensions[a], size);
+    }
   }
-  if (dimensions.size() > 1) fitting.far.push_back(largest);
-  if (fitting.with_ones.size() > 1) fitting.with_ones.push_back(ones);
+  if (dimensions.size() > 1) {
+    fitting.far.push_back(largest);
+    for (const auto& all : all_below) {
+      if (all != smallest) fitting.below_2.push_back(all);
+    }
+  }
   for (const auto& sizes : all_combinations(dimensions)) {
-    const bool has_one =
-        std::any_of(sizes.begin(), sizes.end(), [](const auto& size) { return size.second == 1; });
-    (has_one ? fitting.with_ones : fitting.far).push_back(sizes);
+    const bool is_below =
+        std::any_of(sizes.begin(), sizes.end(), [](const auto& size) { return size.second < 2; });
+    (is_below ? fitting.below_2 : fitting.far).push_back(sizes);
   }
   return fitting;
 }

@@ -63,12 +63,13 @@ struct FittingSizes {
   /// One dimension has a size from 2 to 2^20 of its three lists. The other dimensions have, once,
   /// their smallest sizes and, once, slightly larger sizes. Then all dimensions have their largest
   /// sizes. If the sizes in all ranges have at most 64 combinations, then all combinations without
-  /// size 1.
+  /// sizes 0 and 1.
   std::vector<SizesByName> far;
-  /// Each dimension alone has size 1, if its range contains 1, then all of these dimensions
-  /// together. If there are at most 64 combinations, then all combinations with size 1. Size 1 is
-  /// special: squeeze removes dimensions of size 1, and more tensors are contiguous.
-  std::vector<SizesByName> with_ones;
+  /// Each dimension alone has the sizes 0 and 1 that its range contains, then all of these
+  /// dimensions together. If there are at most 64 combinations, then all combinations with size 0
+  /// or 1. These sizes are special: squeeze removes dimensions of size 1, more tensors are
+  /// contiguous, and strides are computed with 1 instead of a size of 0.
+  std::vector<SizesByName> below_2;
 };
 ATTEND_API FittingSizes fitting_sizes(const std::vector<ScheduledDimension>& dimensions);
 

@@ -18,7 +18,8 @@ class RecordValuesRead {
   RecordValuesRead(const RecordValuesRead&) = delete;
   RecordValuesRead& operator=(const RecordValuesRead&) = delete;
 
-  /// Returns texts such as "aten::item, called from FUNCTION (FILE:LINE)". If an operator reads values several times at the same call site, the text occurs once.
+  /// Returns texts such as "aten::item, called from FUNCTION (FILE:LINE)". If an operator reads
+  /// values several times at the same call site, the text occurs once.
   std::vector<std::string> texts() const;
 
   /// A call of an operator that reads values.

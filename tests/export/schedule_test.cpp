@@ -157,7 +157,7 @@ TEST(FittingSizes, AreInTheRange) {
                                                    {1, 1000, 9},   {kHigh, kHigh + 1, kHigh},
                                                    {2, kNoMax, 2}, {kHigh, kNoMax, kHigh}};
   const auto fitting = fitting_sizes(dimensions_of(ranges, {1, 2, 3, 90, 1000, kHigh}));
-  for (const auto& all : {fitting.near, fitting.far, fitting.with_ones}) {
+  for (const auto& all : {fitting.near, fitting.far, fitting.below_2}) {
     EXPECT_THAT(all, Not(IsEmpty()));
     for (const auto& some : all) {
       ASSERT_THAT(some, SizeIs(ranges.size()));
@@ -189,13 +189,17 @@ TEST(FittingSizes, HaveOneFarSizeAndThenTheLargestOfAll) {
   EXPECT_EQ(far.back(), sizes({40, 50}));
 }
 
-TEST(FittingSizes, HaveSize1OnlyIfItIsInTheRange) {
-  const auto ones_of = [](const std::vector<std::array<int64_t, 3>>& ranges) {
-    return fitting_sizes(dimensions_of(ranges)).with_ones;
+TEST(FittingSizes, HaveSizes0And1OnlyIfTheyAreInTheRange) {
+  const auto below_2 = [](const std::vector<std::array<int64_t, 3>>& ranges) {
+    return fitting_sizes(dimensions_of(ranges)).below_2;
   };
-  EXPECT_THAT(ones_of({{1, 99, 3}}), ElementsAre(sizes({1})));
-  EXPECT_THAT(ones_of({{2, 99, 3}}), IsEmpty());
-  EXPECT_THAT(ones_of({{1, 9, 3}, {1, kNoMax, 4}, {3, 9, 5}}),
+  EXPECT_THAT(below_2({{1, 99, 3}}), ElementsAre(sizes({1})));
+  EXPECT_THAT(below_2({{0, 99, 3}}), ElementsAre(sizes({0}), sizes({1})));
+  EXPECT_THAT(below_2({{2, 99, 3}}), IsEmpty());
+  EXPECT_THAT(below_2({{0, 9, 3}, {0, 9, 4}}),
+              ElementsAre(sizes({0, 2}), sizes({1, 2}), sizes({2, 0}), sizes({2, 1}), sizes({0, 0}),
+                          sizes({1, 1})));
+  EXPECT_THAT(below_2({{1, 9, 3}, {1, kNoMax, 4}, {3, 9, 5}}),
               ElementsAre(sizes({1, 2, 3}), sizes({2, 1, 3}), sizes({1, 1, 3})));
 }
 
@@ -203,7 +207,7 @@ TEST(FittingSizes, HaveAllCombinationsOfFewSizes) {
   const auto fitting = fitting_sizes(dimensions_of({{1, 4, 2}, {3, 6, 5}}));
   for (int64_t first = 1; first <= 4; ++first) {
     for (int64_t second = 3; second <= 6; ++second) {
-      EXPECT_THAT(first == 1 ? fitting.with_ones : fitting.far, Contains(sizes({first, second})));
+      EXPECT_THAT(first == 1 ? fitting.below_2 : fitting.far, Contains(sizes({first, second})));
     }
   }
   for (const auto& some : fitting.far) EXPECT_GT(some.at("d0"), 1);

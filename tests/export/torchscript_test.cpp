@@ -156,10 +156,17 @@ TEST(TorchScript, RejectsOptionsThatDoNotMatchTheExample) {
                "the size of the example input (5) must be between min (6)");
   expect_error({.dynamic = {{0, 1, "length", 1, 4}}},
                "the size of the example input (5) must be between min (1) and max (4)");
+  expect_error({.dynamic = {{0, 1, "length", -1}}}, "min (-1) must be 0 or more");
   expect_error({.dynamic = {{0, 0, "size"}, {0, 1, "size"}}},
                "found 2 and 5 in the example inputs");
   expect_error({.dynamic = {{0, 0, "batch"}, {0, 0, "rows"}}},
                "dimension 0 of input 0 is listed as dynamic more than once");
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(small_model(), tokens(2, 0), directory / "m",
+                           {.dynamic = {{0, 1, "length", 0}}});
+      },
+      throws<c10::ValueError>("the size of the example input (0) must be 1 or more"));
 }
 
 TEST(TorchScript, ExportsConvolutionNets) {

@@ -69,6 +69,18 @@ TEST_P(EachFormat, RejectsBranchesOnTheMaximum) {
       throws<std::runtime_error>("for an input of shape (4, 4096)"));
 }
 
+TEST_P(EachFormat, RejectsBranchesOnEmptyInputs) {
+  const auto forward = [](const Inputs& in) {
+    return in[0].size(1) == 0 ? torch::ones({4, 1}) : in[0].sum(1, true);
+  };
+  const auto export_from = [&](int64_t min) {
+    GetParam().write(*module, forward, {torch::randn({4, 6})}, path,
+                     {.dynamic = {{0, 1, "length", min, 4096}}});
+  };
+  EXPECT_NO_THROW(export_from(1));
+  EXPECT_THAT([&] { export_from(0); }, throws<std::runtime_error>("for an input of shape (4, 0)"));
+}
+
 TEST_P(EachFormat, RejectsBranchesAroundConstantsOfTheGraph) {
   EXPECT_THAT(
       [&] {

@@ -84,7 +84,7 @@ struct DynamicDimension {
   std::size_t input = 0;  ///< index of the input
   int64_t dimension = 0;  ///< index of the dimension, not negative
   std::string name;       ///< UTF-8, not empty; only ONNX files contain the name
-  int64_t min = 1;        ///< smallest size, 1 or more
+  int64_t min = 1;        ///< smallest size, 0 or more; the size in the example is 1 or more
   /// Largest size; by default, there is no limit. For .pt2 archives, `max` must be 3 or more,
   /// unless `max` is equal to `min`.
   int64_t max = std::numeric_limits<int64_t>::max();

@@ -61,7 +61,7 @@ Observations::Observations(const TracedProgram& traced, const std::vector<torch:
   for (const auto& run : sizes.near) record(run, layouts_of(inputs_of(run)));
   record_far_runs(sizes.far);
   num_regular_runs_ = runs_.size();
-  for (const auto& run : sizes.with_ones) record(run, layouts_of(inputs_of(run)));
+  for (const auto& run : sizes.below_2) record(run, layouts_of(inputs_of(run)));
   record_other_values();
   record_smaller_sizes();
 }
