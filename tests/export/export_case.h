@@ -129,6 +129,7 @@ std::vector<ExportCase> joined(const std::vector<std::vector<ExportCase>>& lists
 std::vector<ExportCase> model_cases();     ///< modules of include/attend/models
 std::vector<ExportCase> module_cases();    ///< modules of include/attend/nn
 std::vector<ExportCase> size_cases();      ///< modules that read their sizes
+std::vector<ExportCase> network_cases();   ///< small networks of published kinds
 std::vector<ExportCase> user_cases();      ///< custom modules
 std::vector<ExportCase> operator_cases();  ///< single operators
 /// Random programs of two kinds. Programs of the first kind contain views and in-place operators.

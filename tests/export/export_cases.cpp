@@ -227,7 +227,8 @@ bool is_wanted(const std::string& name, const std::vector<std::string>& wanted) 
 }
 
 std::vector<ExportCase> fixed_cases() {
-  return joined({model_cases(), module_cases(), user_cases(), size_cases(), operator_cases()});
+  return joined({model_cases(), module_cases(), user_cases(), size_cases(), network_cases(),
+                 operator_cases()});
 }
 
 /// Returns `onnx::types_of_nodes()` as JSON: the supported types of each ONNX operator that does
