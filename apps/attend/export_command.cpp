@@ -49,6 +49,7 @@ struct ExportArguments {
   std::string out;
   std::string format;  ///< name of the format; empty = determined by the file extension
   bool overwrite = false;
+  bool external_data = false;
 };
 
 ExportFormat format_of(const ExportArguments& arguments) {
@@ -93,7 +94,8 @@ std::map<std::string, std::string> texts_of(const std::map<std::string, std::str
   return texts;
 }
 
-ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
+ExportReport write(train::Run& run, ExportFormat format, const ExportArguments& arguments) {
+  const fs::path out = arguments.out;
   auto plan = std::visit([](const auto& model) { return plan_export(model); }, run.model);
   plan.options.extra_files = extra_files(run);
   if (format == ExportFormat::pt2 || format == ExportFormat::onnx)
@@ -105,7 +107,7 @@ ExportReport write(train::Run& run, ExportFormat format, const fs::path& out) {
     case ExportFormat::pt2:
       return export_pt2(plan, out);
     case ExportFormat::onnx:
-      return export_onnx(plan, out);
+      return export_onnx(plan, out, {.external_data = arguments.external_data});
     case ExportFormat::safetensors: {
       auto metadata = classes_file(run);
       metadata.emplace("format", "pt");
@@ -133,10 +135,21 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
 void run_export(const ExportArguments& arguments) {
   check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
   const auto format = format_of(arguments);
+  if (format == ExportFormat::onnx) {  // which may need a second file
+    check_output_file("-o", arguments.out + ".data", arguments.run.directory(),
+                      arguments.overwrite);
+  } else if (arguments.external_data) {
+    throw InputError(
+        fmt::format("--external-data: expected the format onnx, found {}", to_string(format)));
+  }
   auto run = arguments.run.load();
-  const auto report = write(run, format, arguments.out);
-  fmt::print("{}: {}, {} bytes; {}\n", arguments.out, to_string(format),
-             fs::file_size(arguments.out), verification_text(format, report));
+  const auto report = write(run, format, arguments);
+  const auto second = report.external_data.empty()
+                          ? ""
+                          : fmt::format(", and {}, {} bytes", report.external_data.string(),
+                                        fs::file_size(report.external_data));
+  fmt::print("{}: {}, {} bytes{}; {}\n", arguments.out, to_string(format),
+             fs::file_size(arguments.out), second, verification_text(format, report));
   for (const auto& read : report.values_read) {
     fmt::print(
         stderr,
@@ -161,6 +174,10 @@ void add_export_command(CLI::App& app) {
   command->add_option("--format", arguments->format, "file format")
       ->type_name(choices<ExportFormat>())
       ->default_str("from the extension: .pt, .pt2, .onnx, .safetensors")
+      ->group("Output");
+  command
+      ->add_flag("--external-data", arguments->external_data,
+                 "onnx: write the weights to a second file, FILE.data; from 2 GiB, always")
       ->group("Output");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file")
       ->group("Output");

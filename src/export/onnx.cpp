@@ -6,18 +6,16 @@
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
 #include "export/program/checked_program.h"
-#include "export/program/node_arguments.h"
 #include "export/program/traced_program.h"
 #include "export/traced_calls.h"
 #include "export/verify.h"
 #include "io/files.h"
 #include "io/utf8.h"
-#include "program/runner.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
+#include <ostream>
 #include <tuple>
 #include <variant>
 
@@ -41,32 +39,6 @@ std::map<std::string, std::string> tied_weights(const program::TracedProgram& tr
     if (!is_first) tied.emplace(input.target, found->second);
   }
   return tied;
-}
-
-/// Throws std::runtime_error if the weights that the program reads have 2 GiB or more, the limit of
-/// protobuf.
-void check_size(const program::TracedProgram& traced) {
-  constexpr std::size_t kMaxBytes = std::size_t{1} << 31;
-  std::set<std::string> read;
-  const auto add = [&](const program::Argument& argument) {
-    for (auto& name : program::names_in(argument)) read.insert(std::move(name));
-  };
-  for (const auto& node : traced.program.nodes) {
-    for (const auto& input : node.inputs) add(input.value);
-  }
-  for (const auto& output : traced.program.outputs) add(output.value);
-  const auto tied = tied_weights(traced);
-  std::size_t bytes = 0;
-  for (const auto& input : traced.program.inputs) {
-    if (input.kind == program::InputKind::user || !read.contains(input.name)) continue;
-    if (!tied.contains(input.target)) bytes += traced.weights.at(input.target).nbytes();
-  }
-  if (bytes >= kMaxBytes) {
-    throw std::runtime_error(
-        fmt::format("weights ({} bytes) must be smaller than the limit of ONNX files ({} bytes); "
-                    "use .pt2 or TorchScript, or weights in a smaller dtype",
-                    bytes, kMaxBytes));
-  }
 }
 
 /// Returns a map from the symbolic expression of each dynamic dimension to the dimension's name in
@@ -134,7 +106,8 @@ std::string message_of(const onnx::UnsupportedOperatorsError& error,
 
 ExportReport export_onnx(ModuleRef module, const Forward& forward,
                          const std::vector<torch::Tensor>& example_inputs,
-                         const std::filesystem::path& path, const ExportOptions& options) {
+                         const std::filesystem::path& path, const ExportOptions& options,
+                         const OnnxOptions& onnx_options) {
   ExportGuard guard(*module, example_inputs, options, TargetFormat::onnx);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   auto trace_options = options;
@@ -144,8 +117,8 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
     auto& name = trace_options.input_names[i];
     if (!is_identifier(name)) name = fmt::format("input{}", i);
   }
-  const auto traced = program::trace_program(*module, forward, example_inputs, trace_options,
-                                             TargetFormat::onnx, check_size);
+  const auto traced =
+      program::trace_program(*module, forward, example_inputs, trace_options, TargetFormat::onnx);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
                     "forward must return at least one output, found 0");
@@ -164,15 +137,32 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
   for (std::size_t i = 0; i < input_names.size(); ++i) model.inputs.at(i).name = input_names[i];
   check_names(model);
   guard.restore();
-  auto weights = traced.weights;  // copies, since forward may mutate its buffers
-  for (auto& [name, weight] : weights) weight = weight.clone();
+  auto weights = traced.weights;
+  for (const auto& input : traced.program.inputs) {
+    // Copies, since forward may mutate buffers. Parameters may be large, and are never mutated.
+    if (input.kind == program::InputKind::user || input.kind == program::InputKind::parameter)
+      continue;
+    auto& weight = weights.at(input.target);
+    weight = weight.clone();
+  }
   const program::CheckedProgram checked(traced.program, weights, example_inputs.front().device());
-  const auto report = verify(
+  auto report = verify(
       guard, *module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
       example_inputs, traced.trace, options);
-  replace_file(path,
-               onnx::serialize(model, traced.weights, dimension_names(traced.program, options),
-                               options.extra_files));
+  auto weights_path = path;
+  weights_path += ".data";
+  const auto files = onnx::serialize(model, traced.weights,
+                                     dimension_names(traced.program, options), options.extra_files,
+                                     weights_path.filename().string(), onnx_options.external_data);
+  std::vector<NewFile> new_files;
+  if (!files.external.empty()) {
+    check_utf8(weights_path.filename().string(), "the name of the file with the weights");
+    report.external_data = weights_path;
+    new_files.push_back(new_file(
+        weights_path, [&](std::ostream& file) { onnx::write_external(file, files.external); }));
+  }
+  new_files.push_back(new_file(path, [&](std::ostream& file) { file << files.model; }));
+  replace_files(new_files);
   return report;
 }
 

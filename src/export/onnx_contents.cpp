@@ -8,7 +8,12 @@
 #include <fmt/ranges.h>
 #include <protozero/pbf_message.hpp>
 
+#include <charconv>
+
 namespace attend {
+
+namespace fs = std::filesystem;
+
 namespace {
 
 // Field numbers from onnx.proto. Each enum has the name of a message in onnx.proto.
@@ -26,7 +31,13 @@ enum class GraphProto : protozero::pbf_tag_type {
   output = 12
 };
 enum class NodeProto : protozero::pbf_tag_type { op_type = 4 };
-enum class TensorProto : protozero::pbf_tag_type { dims = 1, data_type = 2, name = 8 };
+enum class TensorProto : protozero::pbf_tag_type {
+  dims = 1,
+  data_type = 2,
+  name = 8,
+  external_data = 13,
+  data_location = 14
+};
 enum class ValueInfoProto : protozero::pbf_tag_type { name = 1, type = 2 };
 enum class TypeProto : protozero::pbf_tag_type { tensor_type = 1 };
 enum class TensorTypeProto : protozero::pbf_tag_type { elem_type = 1, shape = 2 };
@@ -92,12 +103,65 @@ std::string value(Message<ValueInfoProto> message) {
   return name + ": " + type;
 }
 
-TensorInfo initializer(Message<TensorProto> message) {
+/// Returns a number of external data; `missing` if the file does not contain it.
+int64_t external_number(const std::map<std::string, std::string>& entries, const char* key,
+                        int64_t missing) {
+  const auto found = entries.find(key);
+  if (found == entries.end()) return missing;
+  const auto& text = found->second;
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || number < 0) {
+    throw InputError(fmt::format("expected a number of bytes as {}, found '{}'", key, text));
+  }
+  return number;
+}
+
+/// Checks that the data of a tensor of `bytes` bytes (0 if unknown) are in a file in `folder`.
+void check_external(const std::map<std::string, std::string>& entries, int64_t bytes,
+                    const fs::path& folder) {
+  const auto found = entries.find("location");
+  const fs::path location = found == entries.end() ? "" : found->second;
+  std::error_code ignored;
+  const auto file = fs::weakly_canonical(folder / location, ignored);
+  const auto relative = file.lexically_relative(fs::weakly_canonical(folder, ignored));
+  // A link may lead out of the folder, too.
+  if (location.empty() || location.is_absolute() ||
+      location.string().find('\0') != std::string::npos || relative.empty() ||
+      *relative.begin() == "..") {
+    throw InputError(fmt::format(
+        "expected the name of a file in the folder of the ONNX file as location, found '{}'",
+        location.string()));
+  }
+  if (!fs::is_regular_file(file, ignored)) {
+    throw InputError(
+        fmt::format("its data are in the file '{}', which does not exist", location.string()));
+  }
+  const auto size = static_cast<int64_t>(fs::file_size(file, ignored));
+  const auto offset = external_number(entries, "offset", 0);
+  const auto length = external_number(entries, "length", bytes);
+  if (offset > size || length > size - offset || (bytes > 0 && length != bytes)) {
+    throw InputError(
+        fmt::format("expected {} bytes at offset {} of '{}' ({} bytes), found length {}", bytes,
+                    offset, location.string(), size, length));
+  }
+}
+
+/// `folder`: of the ONNX file.
+TensorInfo initializer(Message<TensorProto> message, const fs::path& folder) {
   TensorInfo tensor{.name = text_of(message, TensorProto::name)};
   int32_t type = 0;
+  bool is_external = false;
+  std::map<std::string, std::string> external;
   while (message.next()) {
     if (message.tag() == TensorProto::data_type) {
       type = message.get_int32();
+    } else if (message.tag() == TensorProto::data_location) {
+      is_external = message.get_enum() == 1;
+    } else if (message.tag() == TensorProto::external_data) {
+      const Message<StringStringEntryProto> entry(message.get_message());
+      external[text_of(entry, StringStringEntryProto::key)] =
+          text_of(entry, StringStringEntryProto::value);
     } else if (message.tag() != TensorProto::dims) {
       message.skip();
     } else if (message.wire_type() == protozero::pbf_wire_type::length_delimited) {
@@ -119,17 +183,21 @@ TensorInfo initializer(Message<TensorProto> message) {
       throw InputError(fmt::format("tensor '{}': its number of bytes overflows", tensor.name));
     }
   }
+  if (is_external) {
+    with_source(fmt::format("tensor '{}'", tensor.name),
+                [&] { check_external(external, tensor.bytes, folder); });
+  }
   return tensor;
 }
 
-void read_graph(Message<GraphProto> graph, OnnxContents& contents) {
+void read_graph(Message<GraphProto> graph, const fs::path& folder, OnnxContents& contents) {
   while (graph.next()) {
     switch (graph.tag()) {
       case GraphProto::node:
         ++contents.operators[text_of(Message<NodeProto>(graph.get_message()), NodeProto::op_type)];
         break;
       case GraphProto::initializer:
-        contents.tensors.push_back(initializer(Message<TensorProto>(graph.get_message())));
+        contents.tensors.push_back(initializer(Message<TensorProto>(graph.get_message()), folder));
         break;
       case GraphProto::input:
         contents.inputs.push_back(value(Message<ValueInfoProto>(graph.get_message())));
@@ -150,7 +218,7 @@ void read_opset(Message<OperatorSetIdProto> message, OnnxContents& contents) {
   while (message.next(OperatorSetIdProto::version)) contents.opset = message.get_int64();
 }
 
-OnnxContents parse(const std::string& bytes) {
+OnnxContents parse(const std::string& bytes, const fs::path& folder) {
   OnnxContents contents;
   bool has_graph = false;
   try {
@@ -158,7 +226,7 @@ OnnxContents parse(const std::string& bytes) {
     while (model.next()) {
       if (model.tag() == ModelProto::graph) {
         has_graph = true;
-        read_graph(Message<GraphProto>(model.get_message()), contents);
+        read_graph(Message<GraphProto>(model.get_message()), folder, contents);
       } else if (model.tag() == ModelProto::opset_import) {
         read_opset(Message<OperatorSetIdProto>(model.get_message()), contents);
       } else if (model.tag() == ModelProto::metadata_props) {
@@ -180,7 +248,7 @@ OnnxContents parse(const std::string& bytes) {
 
 OnnxContents onnx_contents(const std::filesystem::path& path) {
   const auto bytes = read_bytes(path);
-  return with_source(path.string(), [&] { return parse(bytes); });
+  return with_source(path.string(), [&] { return parse(bytes, fs::absolute(path).parent_path()); });
 }
 
 }  // namespace attend

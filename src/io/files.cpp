@@ -242,32 +242,50 @@ void sync_to_disk(const fs::path& path) {
   if (!synced) throw_unwritable(path, error);
 }
 
-void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
-  // Renaming the temporary file to the name of a device would replace the device by a file.
-  if (path.empty() || (fs::exists(path) && !fs::is_regular_file(path))) {
-    throw InputError(fmt::format("'{}' is not a regular file", path.string()));
+void replace_files(const std::vector<NewFile>& files) {
+  for (const auto& file : files) {
+    // Renaming the temporary file to the name of a device would replace the device by a file.
+    if (file.path.empty() || (fs::exists(file.path) && !fs::is_regular_file(file.path))) {
+      throw InputError(fmt::format("'{}' is not a regular file", file.path.string()));
+    }
   }
-  const auto temporary = make_temporary(path);
+  std::vector<fs::path> temporaries;
   try {
-    write(temporary);
-    sync_to_disk(temporary);
-    fs::rename(temporary, path);
-    sync_to_disk(fs::absolute(path).parent_path());
+    for (const auto& file : files) {
+      temporaries.push_back(make_temporary(file.path));
+      file.write(temporaries.back());
+      sync_to_disk(temporaries.back());
+    }
+    if (files.size() > 1) fs::remove(files.back().path);
+    for (std::size_t i = 0; i < files.size(); ++i) {
+      fs::rename(temporaries[i], files[i].path);
+      sync_to_disk(fs::absolute(files[i].path).parent_path());
+    }
   } catch (...) {
     std::error_code ignored;
-    fs::remove(temporary, ignored);
+    for (const auto& temporary : temporaries) fs::remove(temporary, ignored);
     throw;
   }
 }
 
+void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
+  replace_files({{path, write}});
+}
+
+NewFile new_file(const fs::path& path, const std::function<void(std::ostream&)>& write) {
+  return {path, [path, write](const fs::path& temporary) {
+            errno = 0;
+            std::ofstream file(temporary, std::ios::binary);
+            write(file);
+            file.close();
+            if (!file) throw_unwritable(path, errno);
+          }};
+}
+
 void replace_file(const fs::path& path, std::string_view content) {
-  replace_file(path, [&](const fs::path& temporary) {
-    errno = 0;
-    std::ofstream file(temporary, std::ios::binary);
+  replace_files({new_file(path, [&](std::ostream& file) {
     file.write(content.data(), static_cast<std::streamsize>(content.size()));
-    file.close();
-    if (!file) throw_unwritable(path, errno);
-  });
+  })});
 }
 
 }  // namespace attend

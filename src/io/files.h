@@ -10,6 +10,7 @@
 #include <iosfwd>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace attend {
 
@@ -88,6 +89,22 @@ ATTEND_API void sync_to_disk(const std::filesystem::path& path);
 ///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
 ATTEND_API void replace_file(const std::filesystem::path& path,
                              const std::function<void(const std::filesystem::path&)>& write);
+
+/// A file to write: `write` writes the content to the path that it is called with.
+struct NewFile {
+  std::filesystem::path path;
+  std::function<void(const std::filesystem::path&)> write;
+};
+
+/// Returns a file whose content `write` writes to a stream. If writing fails, the file throws
+/// std::runtime_error.
+ATTEND_API NewFile new_file(const std::filesystem::path& path,
+                            const std::function<void(std::ostream&)>& write);
+
+/// Writes files that belong together, the last of which refers to the others. Writes all temporary
+/// files first, then renames them in order. If the last file exists, it is removed before, so that
+/// it never refers to files of another call. Throws the same exceptions as the function above.
+ATTEND_API void replace_files(const std::vector<NewFile>& files);
 
 /// Writes `content` to `path` atomically. Throws the same exceptions as the function above.
 ATTEND_API void replace_file(const std::filesystem::path& path, std::string_view content);

@@ -1,6 +1,5 @@
 #include "attend/model_export/export_plan.h"
 
-#include "attend/export/onnx.h"
 #include "attend/export/pt2.h"
 #include "attend/ops/attention_recorder.h"
 #include "model_export/past_key_values.h"
@@ -98,8 +97,9 @@ ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& pat
   return export_pt2(*plan.model, plan.forward, plan.example_inputs, path, plan.options);
 }
 
-ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path) {
-  return export_onnx(*plan.model, plan.forward, plan.example_inputs, path, plan.options);
+ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path,
+                         const OnnxOptions& onnx) {
+  return export_onnx(*plan.model, plan.forward, plan.example_inputs, path, plan.options, onnx);
 }
 
 ExportPlan plan_export(LanguageModel model) {

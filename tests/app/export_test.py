@@ -6,7 +6,7 @@ Run by CTest with ATTEND set to the built command; requires only Python 3.
 import json
 import unittest
 
-from attend_command import CommandTest
+from attend_command import CommandTest, expect_names
 
 
 class Export(CommandTest):
@@ -47,6 +47,17 @@ class Export(CommandTest):
         weights = [json.loads(self.succeeds("inspect", path, "--json").stdout)["tensors"]
                    for path in (self.folder / "x.safetensors", self.run_directory / "model.safetensors")]
         self.assertEqual(weights[0], weights[1])
+
+    def test_external_data(self):
+        path = self.folder / "two.onnx"
+        result = self.succeeds("export", self.run_directory, "-o", path, "--external-data")
+        second = self.folder / "two.onnx.data"
+        expect_names(self, result.stdout, f"{path.stat().st_size} bytes", second, f"{second.stat().st_size} bytes")
+        self.assertGreater(second.stat().st_size, path.stat().st_size)
+        path.unlink()
+        self.refuses(["export", self.run_directory, "-o", path], str(second), "exists", "--overwrite")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "two.pt", "--external-data"],
+                     "--external-data", "onnx", "torchscript")
 
     def test_the_files_of_the_run_are_not_overwritten(self):
         def files():

@@ -52,5 +52,40 @@ TEST_F(OnnxContentsTest, DamagedFilesThrow) {
   }
 }
 
+TEST_F(OnnxContentsTest, WeightsOutsideOfTheSecondFileThrow) {
+  const torch::nn::Linear linear(torch::nn::LinearOptions(32, 32).bias(false));
+  export_onnx(linear, torch::ones({1, 32}), path, {}, {.external_data = true});
+  const auto second = directory / "linear.onnx.data";
+  EXPECT_EQ(onnx_contents(path).tensors.at(0).bytes, 4096);
+  const auto whole = read_bytes(path);
+  const auto with = [&](const std::string& from, const std::string& to) {
+    auto bytes = whole;
+    bytes.replace(bytes.find(from), from.size(), to);  // of the same length
+    replace_file(path, bytes);
+  };
+  const auto rejects = [&](const std::string& text) {
+    EXPECT_THAT([&] { onnx_contents(path); }, throws_naming<InputError>(path.string(), text));
+  };
+  with("linear.onnx.data", "../near.onnx.dat");
+  rejects("../near.onnx.dat");
+  with("linear.onnx.data", "/inear.onnx.data");
+  rejects("/inear.onnx.data");
+  with("linear.onnx.data", "absent.onnx.data");
+  rejects("absent.onnx.data");
+  with("4096", "-096");
+  rejects("-096");
+  with("4096", "4095");
+  rejects("4095");
+  replace_file(path, whole);
+  replace_file(second, read_bytes(second).substr(1));
+  rejects("4096");
+  // A link that leads out of the folder.
+  const TemporaryDirectory other;
+  replace_file(other / "data", std::string(4096, 'x'));
+  std::filesystem::remove(second);
+  std::filesystem::create_symlink(other / "data", second);
+  rejects("linear.onnx.data");
+}
+
 }  // namespace
 }  // namespace attend

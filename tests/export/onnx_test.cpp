@@ -1,5 +1,7 @@
 #include "attend/export/onnx.h"
 
+#include "attend/export/onnx_contents.h"
+#include "attend/input_error.h"
 #include "attend/models/language_model.h"
 #include "io/files.h"
 #include "support/onnx_file.h"
@@ -10,8 +12,10 @@
 #include <torch/nn/functional/pooling.h>
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
+#include <torch/nn/modules/linear.h>
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 namespace attend {
@@ -94,26 +98,56 @@ TEST(Onnx, VerifiesTheTraceAtOtherShapes) {
   EXPECT_EQ(report.verified_sizes.at("length").max, 12);
 }
 
-/// The weights are on the device meta, so they need no memory. An exporter that did more than trace
-/// the module before it compares the sizes would fail for other reasons.
-TEST(Onnx, RejectsWeightsOf2GiBBeforeTheWork) {
+TEST(Onnx, WritesWeightsToASecondFileOnRequest) {
   const TemporaryDirectory directory;
-  torch::nn::Module module;
-  const auto meta = torch::TensorOptions(torch::kMeta);
-  const auto weight = module.register_parameter("weight", torch::empty({1 << 29}, meta));
-  module.register_parameter("unused", torch::empty({1 << 30}, meta));
-  int calls = 0;
-  const auto forward = [&](const std::vector<torch::Tensor>& in) -> Outputs {
-    ++calls;
-    return in[0] + weight.slice(0, 0, 4);
+  struct Scaled : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) { return x * large.t() + small + pair.abs(); }
+    torch::Tensor large = register_parameter("large", torch::randn({16, 300}).t());
+    torch::Tensor small = register_parameter("small", torch::randn({16, 1}));
+    torch::Tensor pair =
+        register_buffer("pair", torch::randn({300, 16}, torch::kComplexFloat).t().conj());
   };
-  EXPECT_THAT(
-      [&] {
-        export_onnx(module, forward, {torch::empty({4}, meta)}, directory / "model.onnx", {});
-      },
-      throws_naming<std::runtime_error>("2147483648"));
-  EXPECT_EQ(calls, 1);
+  auto module = std::make_shared<Scaled>();
+  const auto x = torch::randn({16, 300});
+  const auto path = directory / "model.onnx";
+  const auto whole = export_onnx(module, x, path, {});
+  EXPECT_EQ(whole.external_data, "");
+  const auto names_and_bytes = [&] {
+    std::map<std::string, int64_t> found;
+    for (const auto& tensor : onnx_contents(path).tensors) found[tensor.name] = tensor.bytes;
+    return found;
+  };
+  const auto tensors = names_and_bytes();
+  const auto report = export_onnx(module, x, path, {}, {.external_data = true});
+  EXPECT_EQ(report.external_data, directory / "model.onnx.data");
+  EXPECT_EQ(names_and_bytes(), tensors);
+  EXPECT_LT(read_bytes(path).size(), 3000);
+  const auto data = read_bytes(report.external_data);
+  const auto floats_at = [&](std::size_t offset, const torch::Tensor& like) {
+    auto found = torch::empty_like(like, torch::MemoryFormat::Contiguous);
+    std::memcpy(found.data_ptr(), data.data() + offset, found.nbytes());
+    return found;
+  };
+  // Each weight begins at a multiple of 4096.
+  EXPECT_TRUE(floats_at(0, module->large.detach()).equal(module->large));
+  EXPECT_TRUE(floats_at(20480, torch::view_as_real(module->pair.resolve_conj()))
+                  .equal(torch::view_as_real(module->pair.resolve_conj())));
+}
+
+TEST(Onnx, FailedExportsLeaveNeitherFile) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "model.onnx";
+  std::filesystem::create_directory(directory / "model.onnx.data");  // cannot be replaced
+  const torch::nn::Linear linear(20, 20);
+  const auto run = [&] {
+    export_onnx(linear, torch::ones({1, 20}), path, {}, {.external_data = true});
+  };
+  EXPECT_THAT(run, throws_naming<InputError>("model.onnx.data"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+  std::filesystem::remove(directory / "model.onnx.data");
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+  run();
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 2);
 }
 
 TEST(Onnx, NamesInputsOutputsAndParameters) {

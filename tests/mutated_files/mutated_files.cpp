@@ -225,9 +225,13 @@ TEST_F(MutatedFiles, TorchScript) {
 TEST_F(MutatedFiles, Onnx) {
   const auto original = directory / "model.onnx";
   export_onnx(small_model(), tokens(), original, kOptions);
-  const auto whole = read_bytes(original);
+  const auto external = directory / "external.onnx";
+  const auto report =
+      export_onnx(small_model(), tokens(), external, kOptions, {.external_data = true});
+  ASSERT_TRUE(std::filesystem::exists(report.external_data));
+  const std::array whole{read_bytes(original), read_bytes(external)};
   const auto mutate = [&](Random& random, const std::filesystem::path& path) {
-    replace_file(path, mutated_bytes(whole, random));
+    replace_file(path, mutated_bytes(whole.at(random() % 2), random));
   };
   check(".onnx", mutate, [](const auto& path) {
     file_kind(path);

@@ -145,6 +145,9 @@ struct ExportReport {
   /// branches on such a value, for example in an `if` statement, the file contains only the branch
   /// that was run with the example inputs.
   std::vector<std::string> values_read = {};
+  /// File that contains the weights of an ONNX file (see `OnnxOptions::external_data`); empty if
+  /// the exported file contains them itself.
+  std::filesystem::path external_data = {};
 };
 
 }  // namespace attend

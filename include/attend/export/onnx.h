@@ -6,6 +6,17 @@
 
 namespace attend {
 
+/// Options of `export_onnx` besides those of all exporters.
+///
+///     OnnxOptions{.external_data = true}
+struct OnnxOptions {
+  /// Writes the weights to a second file, as external data of ONNX, also if they fit into one file.
+  /// The name of the second file is that of the first with ".data" appended. Weights of less than
+  /// 1024 bytes remain in the first file. A file of 2 GiB or more would exceed the limit of
+  /// protobuf; the second file is then written in any case.
+  bool external_data = false;
+};
+
 /// Exports a module to ONNX, opset 18. `forward` is traced with `example_inputs` in eval mode, and
 /// each ATen operator of the trace is converted to ONNX operators. Parameters and buffers keep
 /// their state dict names.
@@ -15,6 +26,9 @@ namespace attend {
 /// ONNX file itself is not run, since LibTorch has no ONNX runtime. Extra files are written as
 /// metadata properties and must be UTF-8. In the ONNX file of a float64 module, some operators
 /// compute in float32; docs/export.md lists these operators.
+///
+/// If the file would have 2 GiB or more, or if `onnx.external_data` is set, the weights are written
+/// to a second file, `ExportReport::external_data`. Both files must remain in the same folder.
 ///
 /// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
 /// operator is not supported (the message names it and its call site), or if the outputs of the
@@ -26,8 +40,8 @@ namespace attend {
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
 ATTEND_API ExportReport export_onnx(ModuleRef module, const Forward& forward,
                                     const std::vector<torch::Tensor>& example_inputs,
-                                    const std::filesystem::path& path,
-                                    const ExportOptions& options);
+                                    const std::filesystem::path& path, const ExportOptions& options,
+                                    const OnnxOptions& onnx = {});
 
 /// Exports a module whose forward takes one tensor. `module` is a holder, a std::shared_ptr or a
 /// torch::nn::AnyModule, or a module itself.
@@ -35,8 +49,9 @@ ATTEND_API ExportReport export_onnx(ModuleRef module, const Forward& forward,
 ///     export_onnx(block, x, "block.onnx", {.dynamic = {{0, 1, "length"}}});
 template <typename Module>
 ExportReport export_onnx(Module&& module, const torch::Tensor& example_input,
-                         const std::filesystem::path& path, const ExportOptions& options) {
-  return export_onnx(ModuleRef(module), forward_of(module), {example_input}, path, options);
+                         const std::filesystem::path& path, const ExportOptions& options,
+                         const OnnxOptions& onnx = {}) {
+  return export_onnx(ModuleRef(module), forward_of(module), {example_input}, path, options, onnx);
 }
 
 }  // namespace attend

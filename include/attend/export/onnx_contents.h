@@ -25,7 +25,9 @@ struct OnnxContents {
 };
 
 /// Returns the contents of an ONNX file written by any exporter. Does not run the program. Throws
-/// InputError if the file is not ONNX or is damaged. The message names the file.
+/// InputError if the file is not ONNX or is damaged, or if a tensor in a second file (external
+/// data) is not within this file, or this file not in the folder of `path`. The message names the
+/// file.
 ///
 ///     onnx_contents("model.onnx").operators.at("MatMul")
 ATTEND_API OnnxContents onnx_contents(const std::filesystem::path& path);

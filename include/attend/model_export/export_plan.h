@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/export/export_options.h"
+#include "attend/export/onnx.h"
 #include "attend/export/torchscript.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
@@ -33,7 +34,8 @@ ATTEND_API ExportReport export_torchscript(const ExportPlan& plan,
 /// Exports a plan to a .pt2 archive.
 ATTEND_API ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& path);
 /// Exports a plan to ONNX.
-ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path);
+ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path,
+                                    const OnnxOptions& onnx = {});
 
 /// Returns the plan of a language model. `forward(tokens)` maps int64 (B, T), T <= max_seq_len,
 /// to logits (B, T, V). If the model has layers, TorchScript files have these methods as well

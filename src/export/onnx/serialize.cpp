@@ -7,11 +7,17 @@
 #include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
+#include <protozero/pbf_message.hpp>
 // LibTorch is built with this value of ONNX_NAMESPACE, but its headers do not define the macro.
 #define ONNX_NAMESPACE onnx_torch
 #include <torch/csrc/jit/serialization/export.h>
 #undef ONNX_NAMESPACE
 #include <torch/version.h>
+
+#include <functional>
+#include <ostream>
+#include <stdexcept>
+#include <utility>
 
 namespace attend::onnx {
 namespace {
@@ -20,14 +26,35 @@ namespace jit = torch::jit;
 
 constexpr int64_t kOpset = 18;
 
+/// Files of protobuf must be smaller than this.
+constexpr std::size_t kMaxBytes = std::size_t{1} << 31;
+/// Weights with fewer bytes are in the ModelProto in any case: runtimes read small numbers, such as
+/// shapes, when they optimize the graph.
+constexpr std::size_t kMinExternalBytes = 1024;
+/// Alignment of the weights in the second file, so that runtimes can map it into memory.
+constexpr std::size_t kPage = 4096;
+
 // Field numbers from onnx.proto. Each enum has the name of a message in onnx.proto and contains the
-// fields that `extra_fields` writes.
+// fields that this file writes.
 enum class ModelProto : protozero::pbf_tag_type {
   string_producer_name = 2,
   string_producer_version = 3,
+  message_graph = 7,
   message_metadata_props = 14,
 };
+enum class GraphProto : protozero::pbf_tag_type { message_initializer = 5 };
+enum class TensorProto : protozero::pbf_tag_type {
+  packed_int64_dims = 1,
+  int32_data_type = 2,
+  string_name = 8,
+  bytes_raw_data = 9,
+  message_external_data = 13,
+  enum_data_location = 14,
+};
 enum class StringStringEntryProto : protozero::pbf_tag_type { string_key = 1, string_value = 2 };
+
+template <typename Tag>
+using Builder = protozero::pbf_builder<Tag>;
 
 c10::ScalarType dtype_of(Type type) {
   return find_dtype(&Dtype::onnx, static_cast<int32_t>(type))->type;
@@ -135,40 +162,141 @@ class ToJit {
   DynamicAxes dynamic_axes_;
 };
 
-/// Returns serialized fields of ModelProto, to be appended to the bytes that LibTorch writes.
-/// Protobuf merges concatenated messages, so the producer name and version override those that
-/// LibTorch writes.
-std::string extra_fields(const std::map<std::string, std::string>& metadata) {
-  std::string bytes;
-  protozero::pbf_builder<ModelProto> model(bytes);
-  model.add_string(ModelProto::string_producer_name, "attend");
-  model.add_string(ModelProto::string_producer_version, "LibTorch " TORCH_VERSION);
-  for (const auto& [key, value] : metadata) {
-    protozero::pbf_builder<StringStringEntryProto> entry(model, ModelProto::message_metadata_props);
-    entry.add_string(StringStringEntryProto::string_key, key);
-    entry.add_string(StringStringEntryProto::string_value, value);
-  }
-  return bytes;
-}
-
-}  // namespace
-
-std::string serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
-                      const DimensionNames& dimension_names,
-                      const std::map<std::string, std::string>& metadata) {
+/// Returns the ModelProto that LibTorch writes for the graph. Its initializers have the names of
+/// the weights, but no data, so that LibTorch does not copy the weights.
+std::string without_weights(const Model& model, const DimensionNames& dimension_names) {
   std::map<std::string, torch::Tensor> initializers;
-  for (const auto& weight : model.weights) {
-    const auto tensor = contiguous_on_cpu(weights.at(weight.name));
-    // The value of a complex tensor is real; see `is_complex`.
-    initializers.emplace(weight.name, tensor.is_complex() ? at::view_as_real(tensor) : tensor);
-  }
+  for (const auto& weight : model.weights) initializers.emplace(weight.name, at::empty({0}));
   ToJit conversion(dimension_names);
   const auto graph = conversion.convert(model);
   const auto exported = jit::export_onnx(
       graph, initializers, kOpset, conversion.dynamic_axes(), /*defer_weight_export=*/false,
       torch::onnx::OperatorExportTypes::ONNX, /*strip_doc_string=*/true,
       /*keep_initializers_as_inputs=*/false, /*custom_opsets=*/{}, /*add_node_names=*/true);
-  return jit::serialize_model_proto_to_string(std::get<0>(exported)) + extra_fields(metadata);
+  return jit::serialize_model_proto_to_string(std::get<0>(exported));
+}
+
+/// Appends the fields of a message to `bytes`, except those with the tag `except`.
+template <typename Tag>
+void append_fields(protozero::pbf_message<Tag> message, Tag except, std::string& bytes) {
+  for (auto rest = message.data(); message.next(); rest = message.data()) {
+    const auto tag = message.tag();
+    message.skip();
+    if (tag != except) bytes.append(rest.data(), rest.size() - message.data().size());
+  }
+}
+
+template <typename Tag>
+void add_entry(Builder<Tag>& message, Tag tag, const std::string& key, const std::string& value) {
+  Builder<StringStringEntryProto> entry(message, tag);
+  entry.add_string(StringStringEntryProto::string_key, key);
+  entry.add_string(StringStringEntryProto::string_value, value);
+}
+
+/// Adds the initializers of a model to the graph.
+class InitializerWriter {
+ public:
+  InitializerWriter(const std::map<std::string, torch::Tensor>& weights, std::string location)
+      : weights_(weights), location_(std::move(location)) {}
+
+  /// The data are in the second file if `is_external` is true.
+  void add(const ValueInfo& weight, bool is_external, Builder<GraphProto>& graph) {
+    const auto& tensor = weights_.at(weight.name);
+    Builder<TensorProto> proto(graph, GraphProto::message_initializer);
+    std::vector<int64_t> sizes;
+    for (const auto& size : weight.meta.sizes) sizes.push_back(size.value);
+    proto.add_packed_int64(TensorProto::packed_int64_dims, sizes.begin(), sizes.end());
+    proto.add_int32(TensorProto::int32_data_type, static_cast<int32_t>(weight.value.type));
+    proto.add_string(TensorProto::string_name, weight.name);
+    if (!is_external) {
+      const auto data = contiguous_on_cpu(tensor);
+      proto.add_bytes(TensorProto::bytes_raw_data, static_cast<const char*>(data.const_data_ptr()),
+                      data.nbytes());
+      return;
+    }
+    const auto offset = (end_ + kPage - 1) / kPage * kPage;
+    const auto add_external = [&](const char* key, const std::string& value) {
+      add_entry(proto, TensorProto::message_external_data, key, value);
+    };
+    add_external("location", location_);
+    add_external("offset", std::to_string(offset));
+    add_external("length", std::to_string(tensor.nbytes()));
+    proto.add_enum(TensorProto::enum_data_location, /*EXTERNAL*/ 1);
+    external_.push_back({tensor, offset});
+    end_ = offset + tensor.nbytes();
+  }
+
+  std::vector<ExternalWeight> external() && { return std::move(external_); }
+
+ private:
+  const std::map<std::string, torch::Tensor>& weights_;
+  std::string location_;
+  std::vector<ExternalWeight> external_;
+  std::size_t end_ = 0;  // of the second file
+};
+
+}  // namespace
+
+SerializedModel serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
+                          const DimensionNames& dimension_names,
+                          const std::map<std::string, std::string>& metadata,
+                          const std::string& location, bool external_data) {
+  const auto graph_only = without_weights(model, dimension_names);
+  const auto size_with = [&](const std::function<bool(const ValueInfo&)>& is_external) {
+    auto bytes = graph_only.size();
+    for (const auto& [name, content] : metadata) bytes += name.size() + content.size() + 100;
+    for (const auto& weight : model.weights) {
+      // 300 bytes are more than its numbers, the tags and the keys of external data need.
+      bytes += weight.name.size() + location.size() + 300;
+      if (!is_external(weight)) bytes += weights.at(weight.name).nbytes();
+    }
+    return bytes;
+  };
+  const bool fits = size_with([](const auto&) { return false; }) < kMaxBytes;
+  const auto is_external = [&](const ValueInfo& weight) {
+    return (external_data || !fits) && weights.at(weight.name).nbytes() >= kMinExternalBytes;
+  };
+  const auto bytes = size_with(is_external);
+  if (bytes >= kMaxBytes) {
+    throw std::runtime_error(fmt::format(
+        "the ONNX file without the weights in a second file needs {} bytes, but must be smaller "
+        "than {} bytes, the limit of protobuf",
+        bytes, kMaxBytes));
+  }
+
+  SerializedModel serialized;
+  serialized.model.reserve(bytes);
+  using Message = protozero::pbf_message<ModelProto>;
+  append_fields(Message(graph_only), ModelProto::message_graph, serialized.model);
+  Builder<ModelProto> proto(serialized.model);
+  // The last value of a field is valid: these override those of LibTorch.
+  proto.add_string(ModelProto::string_producer_name, "attend");
+  proto.add_string(ModelProto::string_producer_version, "LibTorch " TORCH_VERSION);
+  for (const auto& [name, content] : metadata) {
+    add_entry(proto, ModelProto::message_metadata_props, name, content);
+  }
+  InitializerWriter initializers(weights, location);
+  Message graph_field(graph_only);
+  graph_field.next(ModelProto::message_graph);
+  {
+    Builder<GraphProto> graph(proto, ModelProto::message_graph);
+    append_fields(protozero::pbf_message<GraphProto>(graph_field.get_message()),
+                  GraphProto::message_initializer, serialized.model);
+    for (const auto& weight : model.weights) initializers.add(weight, is_external(weight), graph);
+  }
+  serialized.external = std::move(initializers).external();
+  return serialized;
+}
+
+void write_external(std::ostream& file, const std::vector<ExternalWeight>& weights) {
+  std::size_t end = 0;
+  for (const auto& [tensor, offset] : weights) {
+    file << std::string(offset - end, '\0');
+    const auto data = contiguous_on_cpu(tensor);
+    file.write(static_cast<const char*>(data.const_data_ptr()),
+               static_cast<std::streamsize>(data.nbytes()));
+    end = offset + data.nbytes();
+  }
 }
 
 }  // namespace attend::onnx

@@ -20,15 +20,13 @@ std::vector<torch::Tensor> TracedProgram::constants() const {
 
 TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
                             const std::vector<torch::Tensor>& example_inputs,
-                            const ExportOptions& options, TargetFormat format,
-                            const std::function<void(const TracedProgram&)>& after_trace) {
+                            const ExportOptions& options, TargetFormat format) {
   const StaticShapesGuard static_shapes_guard;
   auto scripted = to_script_module(module);
   const auto trace = trace_method(scripted, "forward", module, function, example_inputs,
                                   options.input_names, options.dynamic);
   auto traced = program_from_trace(scripted);
   traced.trace = trace;
-  if (after_trace) after_trace(traced);
   try {
     infer_tensor_meta(traced, example_inputs, options.dynamic, format);
   } catch (const RejectedInputs& error) {

@@ -8,7 +8,6 @@
 
 #include <torch/nn/module.h>
 
-#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -28,12 +27,9 @@ struct ATTEND_API TracedProgram {
 /// Traces `function`, which calls `module`, and returns a program with tensor metadata. Throws
 /// std::runtime_error if an operator cannot be represented or a dimension is specialized. The
 /// message names the operator and, for a specialized dimension, the call site.
-/// `after_trace`, if set, is called with the program without tensor metadata, before the program is
-/// run at other sizes.
-ATTEND_API TracedProgram
-trace_program(const torch::nn::Module& module, const Forward& function,
-              const std::vector<torch::Tensor>& example_inputs, const ExportOptions& options,
-              TargetFormat format = TargetFormat::pt2,
-              const std::function<void(const TracedProgram&)>& after_trace = {});
+ATTEND_API TracedProgram trace_program(const torch::nn::Module& module, const Forward& function,
+                                       const std::vector<torch::Tensor>& example_inputs,
+                                       const ExportOptions& options,
+                                       TargetFormat format = TargetFormat::pt2);
 
 }  // namespace attend::program
