@@ -1,15 +1,21 @@
-// Compares the time of a model's forward pass with the time of the program that `load_pt2` loads
-// from the model's .pt2 archive:
+// Compares the time of a forward pass with the time of the program that `load_pt2` loads from the
+// .pt2 archive of the module:
 //
 //     bench_load_pt2 [ROUNDS]
 //
-// The model has the size of GPT-2 124M. Both sides first compute the same logits, and are then
-// called in turns. Prints the medians and the median of the ratios, for several inputs.
+// First, a model of the size of GPT-2 124M, for several inputs. Then a chain of operators on small
+// tensors, which measures the time that a node takes besides the computation: called from C++,
+// called through the dispatcher with boxed arguments, and run by `load_pt2`. All sides first
+// compute the same outputs, and are then called in turns. Prints the medians and the median of the
+// ratios.
+#include "attend/export/pt2.h"
 #include "attend/model_export/export_plan.h"
 #include "attend/models/language_model.h"
 #include "attend/pt2/pt2_program.h"
 
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+#include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
@@ -33,8 +39,97 @@ double median(std::vector<double> values) {
   return *middle;
 }
 
-void run(int64_t rounds) {
-  const torch::NoGradGuard no_grad;
+/// An operator of the chain: its first argument is the output of the previous operator.
+struct Call {
+  const char* name;
+  const char* overload;
+  std::vector<c10::IValue> more_arguments;
+  std::function<torch::Tensor(const torch::Tensor&)> call;
+};
+
+std::vector<Call> calls_on(int64_t rows, int64_t columns) {
+  const auto matrix = torch::randn({columns, columns});
+  const auto vector = torch::randn({columns});
+  const std::vector<int64_t> shape{rows, columns};
+  return {
+      {"aten::layer_norm",
+       "",
+       {std::vector{columns}, vector, vector, 1e-5, true},
+       [=](const auto& x) { return torch::layer_norm(x, {columns}, vector, vector, 1e-5, true); }},
+      {"aten::matmul", "", {matrix}, [=](const auto& x) { return x.matmul(matrix); }},
+      {"aten::add", "Tensor", {vector, 1}, [=](const auto& x) { return x + vector; }},
+      {"aten::transpose", "int", {0, 1}, [](const auto& x) { return x.transpose(0, 1); }},
+      {"aten::transpose", "int", {0, 1}, [](const auto& x) { return x.transpose(0, 1); }},
+      {"aten::softmax", "int", {-1, c10::IValue()}, [](const auto& x) { return x.softmax(-1); }},
+      {"aten::view", "", {shape}, [=](const auto& x) { return x.view(shape); }},
+      {"aten::mul", "Tensor", {vector}, [=](const auto& x) { return x * vector; }},
+      {"aten::gelu", "", {"none"}, [](const auto& x) { return torch::gelu(x); }},
+      {"aten::slice",
+       "Tensor",
+       {0, 0, rows, 1},
+       [=](const auto& x) { return x.slice(0, 0, rows); }},
+  };
+}
+
+void run_chain(int64_t rounds) {
+  constexpr int64_t kRepeats = 50;  // of the operators in the chain
+  std::cout << fmt::format("\n{:>8} {:>15} {:>15} {:>15} {:>16} {:>17}\n", "shape", "C++", "boxed",
+                           "load_pt2", "load_pt2 / C++", "load_pt2 / boxed");
+  for (const int64_t columns : {8, 64}) {
+    const auto calls = calls_on(4, columns);
+    const auto x = torch::randn({4, columns});
+    const auto chain = [&](torch::Tensor y) {
+      for (int64_t i = 0; i < kRepeats; ++i) {
+        for (const auto& call : calls) y = call.call(y);
+      }
+      return y;
+    };
+    std::vector<c10::OperatorHandle> handles;
+    for (const auto& call : calls) {
+      handles.push_back(c10::Dispatcher::singleton().findSchemaOrThrow(call.name, call.overload));
+    }
+    const auto boxed = [&](torch::Tensor y) {
+      torch::jit::Stack stack;
+      for (int64_t i = 0; i < kRepeats; ++i) {
+        for (std::size_t j = 0; j < calls.size(); ++j) {
+          stack.clear();
+          stack.emplace_back(std::move(y));
+          stack.insert(stack.end(), calls[j].more_arguments.begin(), calls[j].more_arguments.end());
+          handles[j].callBoxed(stack);
+          y = std::move(stack.front()).toTensor();
+        }
+      }
+      return y;
+    };
+    torch::nn::Module module;
+    const auto path = std::filesystem::temp_directory_path() / "bench_load_pt2.pt2";
+    export_pt2(module, [&](const auto& in) { return std::vector{chain(in[0])}; }, {x}, path, {});
+    const auto program = load_pt2(path);
+    std::filesystem::remove(path);
+    const auto expected = chain(x);
+    if (!boxed(x).equal(expected) || !program.forward({x}).front().equal(expected)) {
+      throw std::runtime_error("the outputs of the chain differ");
+    }
+    const auto nodes = static_cast<double>(kRepeats) * static_cast<double>(calls.size());
+    const auto microseconds = [&](const std::function<void()>& work) {
+      return 1e6 * seconds_of(work) / nodes;
+    };
+    std::vector<double> direct, through_dispatcher, loaded, to_direct, to_boxed;
+    for (int64_t i = 0; i < 20 * rounds; ++i) {
+      direct.push_back(microseconds([&] { chain(x); }));
+      through_dispatcher.push_back(microseconds([&] { boxed(x); }));
+      loaded.push_back(microseconds([&] { program.forward({x}); }));
+      to_direct.push_back(loaded.back() / direct.back());
+      to_boxed.push_back(loaded.back() / through_dispatcher.back());
+    }
+    std::cout << fmt::format(
+        "{:>8} {:>7.3f} us/node {:>7.3f} us/node {:>7.3f} us/node {:>16.3f} {:>17.3f}\n",
+        fmt::format("4 x {}", columns), median(direct), median(through_dispatcher), median(loaded),
+        median(to_direct), median(to_boxed));
+  }
+}
+
+void run_gpt2(int64_t rounds) {
   LanguageModel model(LanguageModelConfig{.vocab_size = 50257,
                                           .max_seq_len = 1024,
                                           .stack = {.num_layers = 12,
@@ -62,7 +157,7 @@ void run(int64_t rounds) {
       programs.push_back(seconds_of([&] { program.forward({tokens}); }));
       ratios.push_back(programs.back() / modules.back());
     }
-    std::cout << fmt::format("{:>8} {:>9.1f} ms {:>9.1f} ms {:>7.2f}\n", length,
+    std::cout << fmt::format("{:>8} {:>9.1f} ms {:>9.1f} ms {:>7.3f}\n", length,
                              1e3 * median(modules), 1e3 * median(programs), median(ratios));
   }
 }
@@ -72,7 +167,10 @@ void run(int64_t rounds) {
 
 int main(int argc, char** argv) {
   try {
-    attend::run(argc > 1 ? std::stoll(argv[1]) : 20);
+    const torch::NoGradGuard no_grad;
+    const auto rounds = argc > 1 ? std::stoll(argv[1]) : 20;
+    attend::run_gpt2(rounds);
+    attend::run_chain(rounds);
   } catch (const std::exception& error) {
     std::cerr << "bench_load_pt2: " << error.what() << "\n";
     return 1;

@@ -25,8 +25,10 @@ constexpr std::string_view kAten = "aten::";
 constexpr std::string_view kNames =
     "__and__ __iand__ __ior__ __irshift__ __or__ _assert_async _assert_scalar "
     "_assert_tensor_metadata _conj _convolution _convolution_mode "
-    "_embedding_bag_forward_only _fft_c2c _linalg_det _linalg_eigh _linalg_slogdet "
-    "_linalg_solve_ex _linalg_svd _neg_view _pad_circular _pad_enum _prelu_kernel "
+    "_embedding_bag_forward_only _fft_c2c _linalg_check_errors _linalg_det _linalg_eigh "
+    "_linalg_slogdet "
+    "_linalg_solve_ex _linalg_svd _native_batch_norm_legit_functional _neg_view _pad_circular "
+    "_pad_enum _prelu_kernel "
     "_shape_as_tensor _unique _unique2 _unsafe_index _unsafe_index_put "
     "_unsafe_masked_index _unsafe_view _upsample_bicubic2d_aa _upsample_bilinear2d_aa "
     "_weight_norm absolute adaptive_avg_pool2d adaptive_avg_pool3d adaptive_max_pool1d "

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -64,16 +65,28 @@ using Argument =
                  std::vector<std::string>, SchemaDtype, SchemaLayout, SchemaMemoryFormat, Device>;
 
 struct NamedArgument {
-  std::string name;  ///< name in the operator's schema
+  std::string name;  ///< name in the operator's schema, or empty for a positional argument
   Argument value;
   bool is_keyword_only = false;  ///< true if Python passes the argument by keyword
 };
+
+struct Graph;
 
 /// Call of an operator.
 struct Node {
   std::string target;  ///< "torch.ops.aten.add.Tensor", or "_operator.mul" for SymInts
   std::vector<NamedArgument> inputs;
   std::vector<Argument> outputs;  ///< names of tensors and symbols
+  /// Arguments that are graphs. Only higher-order operators, such as torch.cond, have them.
+  std::vector<std::shared_ptr<const Graph>> graphs = {};
+};
+
+/// An argument of a higher-order operator. Its names are not visible outside, nor are names of the
+/// outer graph visible inside.
+struct Graph {
+  std::vector<Argument> inputs;  ///< names of tensors and symbols
+  std::vector<Node> nodes;
+  std::vector<Argument> outputs;
 };
 
 enum class InputKind { parameter, buffer, constant, user };

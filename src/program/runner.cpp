@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <map>
 #include <utility>
 
@@ -62,49 +61,24 @@ void mutate(const Mutations& mutations, const Values& values, std::vector<torch:
 }  // namespace
 
 struct Runner::Impl {
-  struct UserInput {
-    std::size_t slot;
-    bool is_sym_int;
-  };
-  Values start;  // values before the first step: the weights in their slots
-  std::vector<UserInput> inputs;
-  std::vector<Step> steps;
-  std::vector<Source> outputs;
+  Block block;
+  std::vector<bool> is_sym_int;    // true for each user input that is a SymInt
   std::vector<std::string> names;  // names of the values, indexed by slot
   Mutations mutations;
-
-  /// Sets `Step::last_used`: the slots that are freed after each step. Slots that the outputs or
-  /// mutations of the program use are not freed. `slots` is the number of slots.
-  void set_last_uses(std::size_t slots) {
-    constexpr auto kNever = std::numeric_limits<std::size_t>::max();
-    std::vector<std::size_t> last_use(slots, kNever);  // index of the last step that uses each slot
-    const auto read = [&](const Source& source, std::size_t step) {
-      for (const auto slot : source.slots) last_use[slot] = step;
-    };
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      for (const auto& result : steps[i].outputs) {
-        for (const auto slot : result) last_use[slot] = i;  // later steps may read the slot
-      }
-      for (const auto& argument : steps[i].arguments) read(argument, i);
-    }
-    for (const auto& output : outputs) read(output, kNever);
-    for (const auto& [from, to] : mutations) last_use[from] = last_use[to] = kNever;
-    for (std::size_t slot = 0; slot < slots; ++slot) {
-      if (last_use[slot] != kNever) steps[last_use[slot]].last_used.push_back(slot);
-    }
-  }
 };
 
 Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch::Tensor>& weights,
                torch::Device device, const AllowedOperators& allowed)
     : impl_(std::make_unique<Impl>()) {
   Compiler compiler(device, allowed);
+  auto& block = impl_->block;
   std::map<std::string, std::size_t> targets;  // slots of mutation targets
   std::vector<std::pair<std::size_t, torch::Tensor>> initial;
   for (const auto& input : program.inputs) {
     const auto slot = compiler.table().define(input.name);
     if (input.kind == InputKind::user) {
-      impl_->inputs.push_back({slot, input.is_sym_int});
+      block.inputs.push_back(slot);
+      impl_->is_sym_int.push_back(input.is_sym_int);
       targets.emplace(input.name, slot);
       continue;
     }
@@ -115,10 +89,11 @@ Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch
     initial.emplace_back(slot, weight->second);
     targets.emplace(input.target, slot);
   }
-  for (const auto& node : program.nodes) impl_->steps.push_back(compiler.compile(node));
+  for (const auto& node : program.nodes) block.steps.push_back(compiler.compile(node));
+  std::vector<std::size_t> mutated;
   for (const auto& output : program.outputs) {
     if (output.kind == OutputKind::user) {
-      impl_->outputs.push_back(compiler.source(output.value, c10::AnyType::get()));
+      block.outputs.push_back(compiler.source(output.value, c10::AnyType::get()));
       continue;
     }
     const auto* tensor = std::get_if<TensorName>(&output.value);
@@ -130,29 +105,31 @@ Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch
           fmt::format("the mutation target '{}' is not an input or buffer", output.target));
     }
     impl_->mutations.emplace_back(compiler.table().find(tensor->name), target->second);
+    mutated.insert(mutated.end(), {impl_->mutations.back().first, target->second});
   }
-  impl_->set_last_uses(compiler.table().size());
+  block.start.resize(compiler.table().size());
+  block.set_last_uses(mutated);
   impl_->names = compiler.table().names();
-  impl_->start.resize(compiler.table().size());
-  for (auto& [slot, weight] : initial) impl_->start[slot] = std::move(weight);
+  for (auto& [slot, weight] : initial) block.start[slot] = std::move(weight);
 }
 
 Runner::~Runner() = default;
 
 std::vector<torch::Tensor> Runner::run(const std::vector<torch::Tensor>& inputs,
                                        const Recorder& recorder) const {
-  auto values = impl_->start;
+  const auto& block = impl_->block;
+  auto values = block.start;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto [slot, is_sym_int] = impl_->inputs[i];
-    values[slot] = is_sym_int ? IValue(inputs[i].item<int64_t>()) : IValue(inputs[i]);
+    values[block.inputs[i]] =
+        impl_->is_sym_int[i] ? IValue(inputs[i].item<int64_t>()) : IValue(inputs[i]);
   }
-  for (const auto& step : impl_->steps) {
+  for (const auto& step : block.steps) {
     run_step(step, values);
     if (recorder) record(step, values, impl_->names, recorder);
     for (const auto slot : step.last_used) values[slot] = IValue();
   }
   std::vector<torch::Tensor> outputs;
-  for (const auto& output : impl_->outputs) outputs.push_back(tensor_of(output.read(values)));
+  for (const auto& output : block.outputs) outputs.push_back(tensor_of(output.read(values)));
   if (!impl_->mutations.empty()) mutate(impl_->mutations, values, outputs);
   return outputs;
 }

@@ -2,10 +2,12 @@
 
 #include "attend/input_error.h"
 #include "ops/fast_linear.h"
+#include "program/higher_order.h"
 #include "program/target.h"
 
 #include <fmt/format.h>
 
+#include <limits>
 #include <map>
 #include <string_view>
 #include <utility>
@@ -42,6 +44,24 @@ void check_enumeration(const c10::Argument& argument, const Argument& value) {
   if (std::holds_alternative<int64_t>(value) || std::holds_alternative<SymbolName>(value)) {
     throw InputError(
         fmt::format("argument '{}': expected {}, found an int", argument.name(), type->str()));
+  }
+}
+
+bool is_tensor(const Argument& argument) {
+  return std::holds_alternative<TensorName>(argument);
+}
+
+/// Throws InputError unless two lists have the same length, with tensors at the same indices.
+void check_same_types(const char* what, const std::vector<Argument>& found,
+                      const std::vector<Argument>& expected) {
+  if (found.size() != expected.size()) {
+    throw InputError(fmt::format("expected {} {}, found {}", expected.size(), what, found.size()));
+  }
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    if (is_tensor(found[i]) == is_tensor(expected[i])) continue;
+    const auto kind = [](bool tensor) { return tensor ? "a tensor" : "a number"; };
+    throw InputError(fmt::format("{}: expected {} at index {}, found {}", what,
+                                 kind(is_tensor(expected[i])), i, kind(is_tensor(found[i]))));
   }
 }
 
@@ -88,7 +108,11 @@ Step Compiler::compile(const Node& node) {
   Step step;
   step.target = node.target;
   with_source(node.target, [&] {
-    if (is_operator(node.target)) {
+    if (is_higher_order(node.target)) {
+      use_higher_order(node, step);
+    } else if (!node.graphs.empty()) {
+      throw InputError("expected an operator without graphs as arguments");
+    } else if (is_operator(node.target)) {
       step.handle = find_operator(node.target, allowed_);
       step.fast_product = find_fast_product(node.target);
       use_schema(node, step);
@@ -107,9 +131,12 @@ Source Compiler::source(const Argument& argument, const c10::TypePtr& type) {
 void Compiler::use_schema(const Node& node, Step& step) {
   const auto& schema = step.handle->schema();
   std::map<std::string, const Argument*> given;
-  for (const auto& input : node.inputs) {
-    if (!given.emplace(input.name, &input.value).second) {
-      throw InputError(fmt::format("argument '{}' is passed more than once", input.name));
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    const auto& input = node.inputs[i];
+    const bool is_positional = input.name.empty() && i < schema.arguments().size();
+    const auto& name = is_positional ? schema.arguments()[i].name() : input.name;
+    if (!given.emplace(name, &input.value).second) {
+      throw InputError(fmt::format("argument '{}' is passed more than once", name));
     }
   }
   for (const auto& argument : schema.arguments()) {
@@ -147,6 +174,52 @@ void Compiler::use_sym_operator(const Node& node, Step& step) {
   }
 }
 
+void Compiler::use_higher_order(const Node& node, Step& step) {
+  auto [run, arguments, operands, graph_outputs] = higher_order_operator(node);
+  if (node.graphs.size() != graph_outputs.size()) {
+    throw InputError(
+        fmt::format("expected {} graphs, found {}", graph_outputs.size(), node.graphs.size()));
+  }
+  for (std::size_t i = 0; i < node.graphs.size(); ++i) {
+    const auto& graph = *node.graphs[i];
+    with_source(fmt::format("graph {}", i), [&] {
+      check_same_types("inputs", graph.inputs, operands);
+      if (graph_outputs[i] == 0) {
+        check_same_types("outputs", graph.outputs, node.outputs);
+      } else if (graph.outputs.size() != graph_outputs[i]) {
+        throw InputError(
+            fmt::format("expected {} outputs, found {}", graph_outputs[i], graph.outputs.size()));
+      }
+      step.blocks.push_back(block(graph));
+    });
+  }
+  step.run_blocks = std::move(run);
+  arguments.insert(arguments.end(), operands.begin(), operands.end());
+  for (const auto& argument : arguments) {
+    step.arguments.push_back(source(argument, c10::AnyType::get()));
+  }
+}
+
+Block Compiler::block(const Graph& graph) const {
+  Compiler compiler(device_, allowed_);
+  Block block;
+  for (const auto& input : graph.inputs) {
+    const auto* symbol = std::get_if<SymbolName>(&input);
+    if (symbol == nullptr && !is_tensor(input)) {
+      throw InputError("expected a tensor or a number as input of the graph");
+    }
+    block.inputs.push_back(compiler.table_.define(
+        symbol != nullptr ? symbol->name : std::get<TensorName>(input).name));
+  }
+  for (const auto& node : graph.nodes) block.steps.push_back(compiler.compile(node));
+  for (const auto& output : graph.outputs) {
+    block.outputs.push_back(compiler.source(output, c10::AnyType::get()));
+  }
+  block.start.resize(compiler.table_.size());
+  block.set_last_uses({});
+  return block;
+}
+
 void Compiler::add_output(const Argument& output, Step& step) {
   std::vector<std::size_t> slots;
   const auto* list = std::get_if<std::vector<TensorName>>(&output);
@@ -170,6 +243,8 @@ void run_step(const Step& step, Values& values) {
   if (step.fast_product != nullptr) product = step.fast_product(stack);
   if (product) {
     stack.assign(1, std::move(*product));
+  } else if (step.run_blocks) {
+    stack = step.run_blocks(step.blocks, std::move(stack));
   } else if (step.sym_operator != nullptr) {
     auto result = step.sym_operator(stack);
     stack.clear();
@@ -193,6 +268,38 @@ void run_step(const Step& step, Values& values) {
       values[slots[j]].swap(tensor);
     }
   }
+}
+
+void Block::set_last_uses(const std::vector<std::size_t>& used_later) {
+  constexpr auto kNever = std::numeric_limits<std::size_t>::max();
+  std::vector<std::size_t> last_use(start.size(),
+                                    kNever);  // index of the last step that uses each slot
+  const auto read = [&](const Source& source, std::size_t step) {
+    for (const auto slot : source.slots) last_use[slot] = step;
+  };
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const auto& result : steps[i].outputs) {
+      for (const auto slot : result) last_use[slot] = i;  // later steps may read the slot
+    }
+    for (const auto& argument : steps[i].arguments) read(argument, i);
+  }
+  for (const auto& output : outputs) read(output, kNever);
+  for (const auto slot : used_later) last_use[slot] = kNever;
+  for (std::size_t slot = 0; slot < last_use.size(); ++slot) {
+    if (last_use[slot] != kNever) steps[last_use[slot]].last_used.push_back(slot);
+  }
+}
+
+Values Block::run(Values arguments) const {
+  auto values = start;
+  for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs[i]] = std::move(arguments[i]);
+  for (const auto& step : steps) {
+    run_step(step, values);
+    for (const auto slot : step.last_used) values[slot] = IValue();
+  }
+  Values results;
+  for (const auto& output : outputs) results.push_back(output.read(values));
+  return results;
 }
 
 }  // namespace attend::program

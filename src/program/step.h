@@ -8,6 +8,7 @@
 
 #include <ATen/core/dispatch/Dispatcher.h>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,13 +19,21 @@ namespace attend::program {
 /// than LibTorch. Otherwise, returns std::nullopt.
 using FastProduct = std::optional<torch::Tensor> (*)(const torch::jit::Stack& arguments);
 
+struct Block;
+
+/// Computes the outputs of a higher-order operator from the operator's graphs and the values of its
+/// arguments.
+using RunBlocks = std::function<Values(const std::vector<Block>& graphs, Values values)>;
+
 /// A node of the program in executable form: with the operator, and with slots (see ValueTable)
 /// instead of names.
 struct Step {
   std::string target;
-  std::optional<c10::OperatorHandle> handle;  // nullopt for an operator on SymInts
+  std::optional<c10::OperatorHandle> handle;  // of an operator of the dispatcher
   SymOperator sym_operator = nullptr;
   FastProduct fast_product = nullptr;  // null for operators other than products
+  RunBlocks run_blocks;                // of a higher-order operator
+  std::vector<Block> blocks;           // graphs of a higher-order operator
   std::vector<Source> arguments;
   /// Slots of each output. An output that is a list of tensors has one slot per tensor.
   std::vector<std::vector<std::size_t>> outputs;
@@ -32,7 +41,20 @@ struct Step {
   std::vector<std::size_t> last_used;  // slots to free after this step
 };
 
-/// Converts the nodes of a program to steps, in the order of the nodes.
+/// A graph in executable form, with its own slots.
+struct ATTEND_API Block {
+  Values start;                     // values before the first step: the weights in their slots
+  std::vector<std::size_t> inputs;  // slots of the inputs
+  std::vector<Step> steps;
+  std::vector<Source> outputs;
+
+  /// Sets `Step::last_used`. Slots in `used_later` and slots that the outputs use are not freed.
+  void set_last_uses(const std::vector<std::size_t>& used_later);
+  /// Returns the outputs. `values` contains one value per input.
+  Values run(Values values) const;
+};
+
+/// Converts the nodes of a graph to steps, in the order of the nodes.
 class Compiler {
  public:
   Compiler(torch::Device device, const AllowedOperators& allowed)
@@ -51,6 +73,8 @@ class Compiler {
  private:
   void use_schema(const Node& node, Step& step);
   void use_sym_operator(const Node& node, Step& step);
+  void use_higher_order(const Node& node, Step& step);
+  Block block(const Graph& graph) const;
   void add_output(const Argument& output, Step& step);
 
   torch::Device device_;

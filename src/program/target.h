@@ -19,11 +19,17 @@ struct Target {
 };
 
 constexpr std::string_view kOperators = "torch.ops.";
+constexpr std::string_view kHigherOrderOperators = "torch.ops.higher_order.";
 
-/// Returns true for operators of the dispatcher; false for functions on SymInts, such as
-/// _operator.mul.
+/// Returns true for operators that have graphs as arguments, such as torch.ops.higher_order.cond.
+inline bool is_higher_order(std::string_view target) {
+  return target.starts_with(kHigherOrderOperators);
+}
+
+/// Returns true for operators of the dispatcher; false for higher-order operators, and for
+/// functions on SymInts, such as _operator.mul.
 inline bool is_operator(std::string_view target) {
-  return target.starts_with(kOperators);
+  return target.starts_with(kOperators) && !is_higher_order(target);
 }
 
 /// Parses the target of an operator. If a part is missing, all strings of the result are empty.

@@ -1,15 +1,13 @@
 #include "pt2/parse_program.h"
 
-#include "attend/input_error.h"
 #include "io/parse_json.h"
 #include "pt2/json_value.h"
 #include "pt2/parse_argument.h"
-#include "pt2/subgraph.h"
 #include "pt2/sympy_text.h"
 
 #include <fmt/format.h>
 
-#include <string_view>
+#include <memory>
 
 namespace attend::pt2 {
 namespace {
@@ -40,59 +38,53 @@ NamedArgument named_argument_of(const JsonValue& value) {
   return {.name = value.at("name").text(), .value = argument_of(value.at("arg"))};
 }
 
-Node node_of(const JsonValue& value) {
-  return {.target = value.at("target").text(),
-          .inputs = list_of<NamedArgument>(value.at("inputs"), named_argument_of),
-          .outputs = list_of<Argument>(value.at("outputs"), argument_of)};
-}
-
-constexpr std::string_view kGradientMode = "torch.ops.higher_order.wrap_with_set_grad_enabled";
-constexpr std::string_view kAutocast = "torch.ops.higher_order.wrap_with_autocast";
-
 std::vector<Node> nodes_of(const JsonValue& graph);
 
-/// Parses the call of a subgraph that runs under torch.no_grad, torch.enable_grad or
-/// torch.autocast. The inputs of the call are settings (one of them is the flag that enables
-/// gradients or autocast), then the subgraph, then the arguments of the subgraph. Throws InputError
-/// if autocast is enabled.
-Subgraph subgraph_of(const JsonValue& call) {
-  const bool is_autocast = call.at("target").text() == kAutocast;
-  const std::size_t flag = is_autocast ? 2 : 0;
-  const std::size_t graph_index = is_autocast ? 4 : 1;
-  const auto inputs = call.at("inputs").items();
-  if (inputs.size() <= graph_index)
-    call.fail(fmt::format("expected a graph at index {} of the inputs, found {} inputs",
-                          graph_index, inputs.size()));
-  const bool is_on = inputs[flag].at("arg").at("as_bool").boolean();
-  if (is_autocast && is_on) {
-    call.fail(
-        "torch.autocast is not supported: call run_decompositions() on the program in Python "
-        "to replace torch.autocast by casts");
+constexpr const char* kWithEffects = "torch.ops.higher_order.with_effects";
+/// Kind of the inputs and outputs that order calls with side effects. The nodes of a graph have the
+/// same order, so tokens are omitted.
+constexpr const char* kToken = "token";
+
+/// Parses with_effects(token, operator, arguments...), which returns a token and the outputs of the
+/// operator, as a call of the operator.
+Node node_with_effects(const JsonValue& value) {
+  const auto inputs = value.at("inputs").items();
+  const auto outputs = value.at("outputs").items();
+  if (inputs.size() < 2 || outputs.empty()) {
+    value.fail(fmt::format("expected 2 or more inputs and 1 or more outputs, found {} and {}",
+                           inputs.size(), outputs.size()));
   }
-  const auto graph = inputs[graph_index].at("arg").at("as_graph").at("graph");
-  Subgraph subgraph{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),
-                    .arguments = {},
-                    .nodes = nodes_of(graph),
-                    .outputs = list_of<Argument>(graph.at("outputs"), argument_of),
-                    .results = list_of<Argument>(call.at("outputs"), argument_of),
-                    .grad_enabled = is_autocast || is_on};
-  for (auto i = graph_index + 1; i < inputs.size(); ++i) {
-    subgraph.arguments.push_back(argument_of(inputs[i].at("arg")));
+  Node node{.target = inputs[1].at("arg").at("as_operator").text(), .inputs = {}, .outputs = {}};
+  for (auto i = inputs.begin() + 2; i != inputs.end(); ++i) {
+    node.inputs.push_back(named_argument_of(*i));
   }
-  return subgraph;
+  for (auto i = outputs.begin() + 1; i != outputs.end(); ++i) {
+    if (i->only().first != "as_none") node.outputs.push_back(argument_of(*i));
+  }
+  return node;
+}
+
+Node node_of(const JsonValue& value) {
+  if (value.at("target").text() == kWithEffects) return node_with_effects(value);
+  Node node{.target = value.at("target").text(),
+            .inputs = {},
+            .outputs = list_of<Argument>(value.at("outputs"), argument_of)};
+  for (const auto& input : value.at("inputs").items()) {
+    if (!input.at("arg").has("as_graph")) {
+      node.inputs.push_back(named_argument_of(input));
+      continue;
+    }
+    const auto graph = input.at("arg").only().second.at("graph");
+    node.graphs.push_back(std::make_shared<Graph>(
+        Graph{.inputs = list_of<Argument>(graph.at("inputs"), argument_of),
+              .nodes = nodes_of(graph),
+              .outputs = list_of<Argument>(graph.at("outputs"), argument_of)}));
+  }
+  return node;
 }
 
 std::vector<Node> nodes_of(const JsonValue& graph) {
-  std::vector<Node> nodes;
-  for (const auto& node : graph.at("nodes").items()) {
-    const auto target = node.at("target").text();
-    if (target == kGradientMode || target == kAutocast) {
-      with_source(target, [&] { inline_subgraph(subgraph_of(node), nodes); });
-    } else {
-      nodes.push_back(node_of(node));
-    }
-  }
-  return nodes;
+  return list_of<Node>(graph.at("nodes"), node_of);
 }
 
 Input input_of(const JsonValue& value) {
@@ -126,11 +118,12 @@ Input input_of(const JsonValue& value) {
 }
 
 /// Parses the input specs of the program. Omits constant inputs, since the graph contains their
-/// values.
+/// values, and tokens.
 std::vector<Input> inputs_of(const JsonValue& value) {
   std::vector<Input> inputs;
   for (const auto& input : value.items()) {
-    if (input.only().first != "constant_input") inputs.push_back(input_of(input));
+    const auto kind = input.only().first;
+    if (kind != "constant_input" && kind != kToken) inputs.push_back(input_of(input));
   }
   return inputs;
 }
@@ -147,6 +140,14 @@ Output output_of(const JsonValue& value) {
   return {.kind = buffer ? OutputKind::buffer_mutation : OutputKind::input_mutation,
           .value = tensor_of(content.at("arg")),
           .target = content.at(buffer ? "buffer_name" : "user_input_name").text()};
+}
+
+std::vector<Output> outputs_of(const JsonValue& value) {
+  std::vector<Output> outputs;
+  for (const auto& output : value.items()) {
+    if (output.only().first != kToken) outputs.push_back(output_of(output));
+  }
+  return outputs;
 }
 
 Range range_of(const JsonValue& value) {
@@ -176,14 +177,13 @@ ExportedProgram parse_program(const std::string& text) {
   }
   const auto module = root.at("graph_module");
   const auto graph = module.at("graph");
-  ExportedProgram program{
-      .inputs = inputs_of(module.at("signature").at("input_specs")),
-      .outputs = list_of<Output>(module.at("signature").at("output_specs"), output_of),
-      .nodes = nodes_of(graph),
-      .tensors = {},
-      .sym_ints = {},
-      .sym_floats = {},
-      .ranges = {}};
+  ExportedProgram program{.inputs = inputs_of(module.at("signature").at("input_specs")),
+                          .outputs = outputs_of(module.at("signature").at("output_specs")),
+                          .nodes = nodes_of(graph),
+                          .tensors = {},
+                          .sym_ints = {},
+                          .sym_floats = {},
+                          .ranges = {}};
   for (const auto& [name, meta] : graph.at("tensor_values").entries()) {
     program.tensors.emplace(name, meta_of(meta));
   }

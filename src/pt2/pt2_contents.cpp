@@ -10,13 +10,16 @@
 namespace attend {
 namespace {
 
-std::map<std::string, int64_t> operators_of(const program::ExportedProgram& program) {
-  std::map<std::string, int64_t> operators;
-  for (const auto& node : program.nodes) {
-    const bool is_operator = program::is_operator(node.target);
-    ++operators[is_operator ? program::parse_target(node.target).qualified_name() : node.target];
+/// Counts the calls in a list of nodes and in the graphs of these nodes.
+void count_operators(const std::vector<program::Node>& nodes,
+                     std::map<std::string, int64_t>& counts) {
+  for (const auto& node : nodes) {
+    const auto name = program::is_operator(node.target)
+                          ? program::parse_target(node.target).qualified_name()
+                          : node.target;
+    ++counts[name];
+    for (const auto& graph : node.graphs) count_operators(graph->nodes, counts);
   }
-  return operators;
 }
 
 std::vector<TensorInfo> tensors_of(const pt2::Archive& archive) {
@@ -44,9 +47,11 @@ Pt2Contents pt2_contents(const std::filesystem::path& path) {
   return with_source(path.string(), [&] {
     const ZipArchive zip(path);
     const auto archive = pt2::read_archive(zip, torch::kCPU);
+    std::map<std::string, int64_t> operators;
+    count_operators(archive.program.nodes, operators);
     return Pt2Contents{.tensors = tensors_of(archive),
                        .inputs = program::InputChecks(archive.program, torch::kCPU).signatures(),
-                       .operators = operators_of(archive.program),
+                       .operators = std::move(operators),
                        .extra_files = zip.sizes_in(pt2::kExtraFiles)};
   });
 }

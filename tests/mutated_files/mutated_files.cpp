@@ -19,6 +19,7 @@
 #include "io/files.h"
 #include "mutated_files/mutations.h"
 #include "support/archive.h"
+#include "support/higher_order_nodes.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 
@@ -192,8 +193,15 @@ torch::Tensor tokens() {
 TEST_F(MutatedFiles, Pt2) {
   const auto original = directory / "model.pt2";
   export_pt2(small_model(), tokens(), original, kOptions);
+  auto entries = archive_entries(original);
+  auto& model = entries.at("models/model.json");
+  auto program = json::parse(model);
+  auto& nodes = program["graph_module"]["graph"]["nodes"];
+  for (const auto& node : pt2_json::higher_order_nodes("tokens")) nodes.push_back(node);
+  model = program.dump();
+  write_archive(original, entries);
+  load_pt2(original);
   const auto whole = read_bytes(original);
-  const auto entries = archive_entries(original);
   const auto mutate = [&](Random& random, const std::filesystem::path& path) {
     if (random() % 2 == 0) {
       auto changed = entries;

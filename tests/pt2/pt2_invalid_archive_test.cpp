@@ -1,9 +1,11 @@
 // Invalid archives: load_pt2 throws InputError with a message of one line and never crashes.
 #include "attend/export/pt2.h"
 #include "attend/input_error.h"
+#include "attend/pt2/pt2_contents.h"
 #include "attend/pt2/pt2_program.h"
 #include "io/files.h"
 #include "support/archive.h"
+#include "support/higher_order_nodes.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
@@ -92,7 +94,9 @@ TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {
   target("torch.ops.aten.linear", "expected torch.ops.NAMESPACE.NAME.OVERLOAD");
   target("torch.ops.aten.from_file.default", "operators that access files are not allowed");
   target("torch.ops.higher_order.cond",
-         "higher_order.cond: expected torch.ops.NAMESPACE.NAME.OVERLOAD");
+         "higher_order.cond: expected more than 1 inputs besides the graphs");
+  target("torch.ops.higher_order.flex_attention",
+         "flex_attention: the higher-order operator is not supported");
   target("os.system", "os.system: not supported as a function on SymInts with 1 argument");
 }
 
@@ -159,63 +163,95 @@ TEST_F(Pt2InvalidArchive, RejectsInvalidArguments) {
   expect_error("expected 1 outputs, found 2");
 }
 
-/// Returns a node that runs a subgraph under torch.set_grad_enabled(`grad_enabled`). The subgraph
-/// contains the node `call`. `values` is the metadata of the tensors.
-json in_subgraph(const json& call, const json& values, bool grad_enabled) {
-  json arguments = json::array();
-  for (const auto& input : call["inputs"]) {
-    if (input["arg"].contains("as_tensor")) arguments.push_back(input["arg"]);
+TEST_F(Pt2InvalidArchive, RunsHigherOrderOperators) {
+  for (const auto& node : pt2_json::higher_order_nodes("x")) graph()["nodes"].push_back(node);
+  auto& outputs = program["graph_module"]["signature"]["output_specs"];
+  outputs = json::array();
+  for (const char* name : {"cond", "while_loop", "map", "scan", "no_grad", "with_effects"}) {
+    outputs.push_back({{"user_output", {{"arg", pt2_json::tensor(name)}}}});
   }
-  const json graph{{"inputs", arguments},
-                   {"outputs", call["outputs"]},
-                   {"nodes", json::array({call})},
-                   {"tensor_values", values},
-                   {"sym_int_values", json::object()}};
-  const json part{{"as_graph", json{{"name", "part"}, {"graph", graph}}}};
-  json inputs = json::array();
-  const auto add = [&](const json& argument) {
-    inputs.push_back(json{{"name", ""}, {"arg", argument}});
-  };
-  add(json{{"as_bool", grad_enabled}});
-  add(part);
-  for (const auto& argument : arguments) add(argument);
-  return json{{"target", "torch.ops.higher_order.wrap_with_set_grad_enabled"},
-              {"inputs", inputs},
-              {"outputs", call["outputs"]},
-              {"metadata", json::object()}};
+  write_and_load();
+  const auto program = load_pt2(path);
+  for (const float sign : {1.F, 0.F}) {
+    const auto x = torch::tensor({{1.F, 2.F, 3.F}, {4.F, 5.F, 6.F}}).mul(sign).requires_grad_();
+    const auto found = program.forward({x});
+    const auto twice = x * 2;
+    EXPECT_TRUE(found[0].equal(sign > 0 ? twice : -x)) << found[0];
+    EXPECT_TRUE(found[1].equal(torch::zeros_like(x))) << found[1];
+    EXPECT_TRUE(found[2].equal(twice)) << found[2];
+    EXPECT_TRUE(found[3].equal(-x)) << found[3];
+    EXPECT_TRUE(found[4].equal(twice)) << found[4];
+    EXPECT_FALSE(found[4].requires_grad());
+    EXPECT_TRUE(found[5].equal(-x)) << found[5];
+  }
+  EXPECT_EQ(pt2_contents(path).operators.at("torch.ops.higher_order.cond"), 1);
+  EXPECT_EQ(pt2_contents(path).operators.at("aten::mul"), 4);
 }
 
-TEST_F(Pt2InvalidArchive, RunsSubgraphsUnderNoGrad) {
-  auto& last = graph()["nodes"].back();
-  const auto call = last;
-  for (const bool grad_enabled : {true, false}) {
-    last = in_subgraph(call, graph()["tensor_values"], grad_enabled);
-    write_and_load();
-    const auto x = torch::ones({2, 3}, torch::requires_grad());
-    EXPECT_EQ(load_pt2(path).forward({x}).at(0).requires_grad(), grad_enabled);
-  }
-}
-
-TEST_F(Pt2InvalidArchive, RejectsInvalidSubgraphs) {
-  auto& subgraph = graph()["nodes"].back();
-  const auto whole = in_subgraph(subgraph, graph()["tensor_values"], false);
-  subgraph = whole;
-  subgraph["inputs"].erase(4);
+TEST_F(Pt2InvalidArchive, RejectsInvalidHigherOrderOperators) {
+  const auto nodes = pt2_json::higher_order_nodes("x");
+  graph()["nodes"].push_back(nodes[0]);
+  auto& node = graph()["nodes"].emplace_back();
+  node = nodes[1];
+  const auto inputs = [&]() -> json& { return node["inputs"]; };
+  inputs().erase(2);
+  expect_error("higher_order.cond: expected 2 graphs, found 1");
+  node = nodes[1];
+  inputs().erase(3);
+  expect_error("expected more than 1 inputs besides the graphs");
+  inputs().push_back(pt2_json::input("", pt2_json::tensors({"x", "x"})));
+  expect_error("graph 0: expected 2 inputs, found 1");
+  node = nodes[1];
+  inputs().push_back(pt2_json::input("", pt2_json::tensor("x")));
+  expect_error("expected 2 inputs besides the graphs, found 3");
+  node = nodes[1];
+  node["outputs"].push_back(pt2_json::tensor("more"));
+  expect_error("graph 0: expected 2 outputs, found 1");
+  node["outputs"] = {{{"as_sym_int", {{"as_name", "number"}}}}};
+  expect_error("graph 0: outputs: expected a number at index 0, found a tensor");
+  node = nodes[1];
+  auto& branch = inputs()[1]["arg"]["as_graph"]["graph"];
+  branch["nodes"][0]["inputs"][0]["arg"] = pt2_json::tensor("x");
   expect_error(
-      "wrap_with_set_grad_enabled: the inputs of the subgraph do not match the inputs of its call");
-  subgraph = whole;
-  subgraph["inputs"][2]["arg"] = {{"as_int", 3}};
-  expect_error("the inputs of the subgraph do not match the inputs of its call");
-  subgraph = whole;
-  subgraph["outputs"] = json::array();
-  expect_error("the outputs of the subgraph do not match the outputs of its call");
-  subgraph = whole;
-  subgraph["inputs"].erase(1);
-  expect_error("the key 'as_graph' is missing");
-  subgraph = whole;
-  auto& inner = subgraph["inputs"][1]["arg"]["as_graph"]["graph"]["nodes"];
-  inner[0]["inputs"][0]["arg"]["as_tensor"]["name"] = "later";
-  expect_error("/later' is undefined or used before its definition");
+      "graph 0: torch.ops.aten.mul.Scalar: 'x' is undefined or used before its definition");
+  branch["nodes"][0] = nodes[2];
+  expect_error("graph 0: torch.ops.higher_order.while_loop: 'cond' is undefined");
+  branch["inputs"][0] = {{"as_int", 3}};
+  expect_error("graph 0: inputs: expected a tensor at index 0, found a number");
+
+  node = nodes[2];
+  inputs()[2]["arg"] = pt2_json::tensors({"x", "x"});
+  expect_error("while_loop: expected 2 outputs, one per carried value, found 1");
+  node = nodes[2];
+  inputs()[0]["arg"]["as_graph"]["graph"]["outputs"].push_back(pt2_json::tensor("z"));
+  expect_error("graph 0: expected 1 outputs, found 2");
+  node = nodes[4];
+  inputs()[1]["arg"] = pt2_json::tensors({"x", "x"});
+  expect_error("scan: expected at least 2 outputs, one per carried value, found 1");
+  node = nodes[5];
+  inputs()[0]["arg"] = {{"as_int", 1}};
+  expect_error("wrap_with_set_grad_enabled: expected true or false as input 0");
+  node = nodes[6];
+  inputs()[0]["arg"] = {{"as_string", "tpu"}};
+  expect_error("wrap_with_autocast: expected autocast for cpu or cuda, found 'tpu'");
+  node = nodes[7];
+  node["outputs"] = json::array();
+  expect_error("expected 2 or more inputs and 1 or more outputs, found 3 and 0");
+  node = nodes[1];
+  node["target"] = "torch.ops.aten.any.default";
+  expect_error("any.default: expected an operator without graphs as arguments");
+}
+
+TEST_F(Pt2InvalidArchive, AScanNeedsAnElement) {
+  graph()["nodes"].push_back(pt2_json::higher_order_nodes("x")[4]);
+  auto& sizes = program["graph_module"]["graph"]["tensor_values"]["x"]["sizes"];
+  sizes[0] = {{"as_int", 0}};
+  write_and_load();
+  EXPECT_THAT(
+      [&] {
+        load_pt2(path).forward({torch::zeros({0, 3})});
+      },
+      throws<InputError>("expected a sequence of at least 1 element, found 0"));
 }
 
 TEST_F(Pt2InvalidArchive, RejectsNamesDefinedTwice) {
@@ -308,6 +344,7 @@ TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfBytes) {
 /// Each round replaces a random value in the JSON of the program, or in the config file of the
 /// weights, by another value of any type.
 TEST_F(Pt2InvalidArchive, SurvivesRandomChangesOfValues) {
+  for (const auto& node : pt2_json::higher_order_nodes("x")) graph()["nodes"].push_back(node);
   std::mt19937_64 random(seed_afresh());
   const auto pick = [&](const json& values) {  // a random element of an object
     auto at = values.begin();

@@ -1,12 +1,13 @@
-/// Runs an exported archive in C++.
+/// Runs exported archives in C++.
 ///
-///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]...
+///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]... [-- ARCHIVE [INPUTS OUTPUTS]...]...
 ///
 /// With `program`, ARCHIVE is a .pt2 archive of torch.export, which is run with load_pt2. With
 /// `package`, ARCHIVE is an AOTInductor package. Each file INPUTS contains a tuple of tensors and
 /// was written by torch.save. The outputs are written to the file OUTPUTS, which torch.load can
-/// read. Errors are written to standard error. The exit status is 2 for a wrong number of arguments
-/// or an InputError (for example if a .pt2 archive is invalid), and 1 for other errors.
+/// read; None for an undefined tensor. Errors are written to standard error. The exit status is 2
+/// for a wrong number of arguments or an InputError (for example if a .pt2 archive is invalid), and
+/// 1 for other errors.
 
 #include "attend/input_error.h"
 #include "attend/pt2/pt2_program.h"
@@ -17,6 +18,8 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include <iostream>
+#include <string_view>
+#include <utility>
 
 namespace attend {
 namespace {
@@ -30,8 +33,11 @@ Tensors read_tensors(const char* path) {
 }
 
 void write_tensors(const char* path, const Tensors& tensors) {
-  const auto bytes = torch::jit::pickle_save(
-      c10::ivalue::Tuple::create(std::vector<c10::IValue>(tensors.begin(), tensors.end())));
+  std::vector<c10::IValue> values;
+  for (const auto& tensor : tensors) {
+    values.push_back(tensor.defined() ? c10::IValue(tensor) : c10::IValue());
+  }
+  const auto bytes = torch::jit::pickle_save(c10::ivalue::Tuple::create(std::move(values)));
   replace_file(path, std::string_view(bytes.data(), bytes.size()));
 }
 
@@ -43,19 +49,31 @@ std::function<Tensors(const Tensors&)> load(const std::string& kind, const char*
   return [package](const Tensors& inputs) { return package->run(inputs); };
 }
 
+/// Runs ARCHIVE [INPUTS OUTPUTS]...
+void run(const std::string& kind, const std::vector<const char*>& arguments) {
+  const auto program = load(kind, arguments.at(0));
+  for (std::size_t i = 1; i < arguments.size(); i += 2) {
+    write_tensors(arguments.at(i + 1), program(read_tensors(arguments[i])));
+  }
+}
+
 }  // namespace
 }  // namespace attend
 
 int main(int argc, char** argv) {
-  if (argc < 3 || argc % 2 == 0) {
-    std::cerr << "usage: run_archive program|package ARCHIVE [INPUTS OUTPUTS]...\n";
+  if (argc < 3) {
+    std::cerr
+        << "usage: run_archive program|package ARCHIVE [INPUTS OUTPUTS]... [-- ARCHIVE ...]\n";
     return 2;
   }
   try {
     const torch::NoGradGuard no_grad;
-    const auto run = attend::load(argv[1], argv[2]);
-    for (int i = 3; i < argc; i += 2) {
-      attend::write_tensors(argv[i + 1], run(attend::read_tensors(argv[i])));
+    std::vector<const char*> arguments;
+    for (int i = 2; i < argc; ++i) {
+      const bool is_separator = std::string_view(argv[i]) == "--";
+      if (!is_separator) arguments.push_back(argv[i]);
+      if (!is_separator && i + 1 < argc) continue;
+      attend::run(argv[1], std::exchange(arguments, {}));
     }
     return 0;
   } catch (const attend::InputError& error) {

@@ -66,13 +66,14 @@ class ATTEND_API Pt2Program {
 /// Loads an archive written by `export_pt2` or Python's `torch.export.save`. Archives of any origin
 /// are safe to load: zip, JSON, weights and names are validated, and loading runs no code. The
 /// program may call the operators that LibTorch tags as core or pointwise, and further ATen
-/// operators that exported programs need, such as linear and lstm. It may not call operators that
-/// access files, or that replace or resize the memory of a tensor (`set_`, `resize_`). `options`
-/// can allow more operators. The operators of recurrent layers, such as lstm, do not check sizes on
-/// the CPU. Therefore, run untrusted programs in a separate process. Throws InputError if the
-/// archive is invalid, if an operator does not exist or is not allowed, and for unsupported
-/// features: control flow, enabled autocast, custom objects and complex constants. The message
-/// names the file and the position in the file.
+/// operators that exported programs need, such as linear and lstm, and the higher-order operators
+/// cond, while_loop, scan and map. A while_loop may never end. The program may not call operators
+/// that access files, or that replace or resize the memory of a tensor (`set_`, `resize_`).
+/// `options` can allow more operators. The operators of recurrent layers, such as lstm, do not
+/// check sizes on the CPU. Therefore, run untrusted programs in a separate process. Throws
+/// InputError if the archive is invalid, if an operator does not exist or is not allowed, and for
+/// unsupported features: other higher-order operators, custom objects and complex constants. The
+/// message names the file and the position in the file.
 ///
 ///     auto program = load_pt2("model.pt2", {.device = torch::kCUDA});
 ATTEND_API Pt2Program load_pt2(const std::filesystem::path& path,
