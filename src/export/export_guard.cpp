@@ -15,12 +15,27 @@ namespace {
 /// versions, since writes through `data()` and data pointers do not increment the version.
 bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
   if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
+  if (one.has_storage() && one.is_set_to(other)) return true;
   if (c10::isFloat8Type(one.scalar_type())) {
     return one.view(torch::kByte).equal(other.view(torch::kByte));
   }
   if (one.equal(other)) return true;
   if (!one.is_floating_point() && !one.is_complex()) return false;
   return (one == other).logical_or(one.isnan().logical_and(other.isnan())).all().item<bool>();
+}
+
+/// Restores the values of all tensors that were mutated. Returns the index of the last one.
+std::optional<std::size_t> restore_all(const std::vector<KeptTensor>& all) {
+  std::optional<std::size_t> mutated;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [tensor, values] = all[i];
+    // Some tensors, such as expanded tensors, are not writable.
+    if (is_same(tensor, values)) continue;
+    if (tensor.sizes() != values.sizes()) tensor.resize_(values.sizes());
+    tensor.copy_(values);
+    mutated = i;
+  }
+  return mutated;
 }
 
 }  // namespace
@@ -32,59 +47,62 @@ ExportGuard::ExportGuard(torch::nn::Module& module,
   check_options(options, example_inputs, format);
   check_state_names(module, format);
   rng_.emplace(rng_state(rng_devices(example_inputs.front().device())));
+  std::vector<torch::Tensor> parameters;
   for (const auto& item : module.named_parameters()) {
-    if (item.value().defined()) parameters_.push_back({item.key(), item.value(), item->clone()});
+    if (!item.value().defined()) continue;
+    parameter_names_.push_back(item.key());
+    parameters.push_back(item.value());
   }
-  for (const auto& item : module.named_buffers()) {
-    if (item.value().defined()) buffers_.push_back({item.key(), item.value(), item->clone()});
+  parameters_.emplace(parameters);
+  for (const auto& buffer : module.buffers()) {
+    if (buffer.defined()) buffers_.push_back({buffer, buffer.clone()});
   }
 }
 
 ExportGuard::~ExportGuard() {
   try {
-    for (const auto* all : {&parameters_, &buffers_}) {
-      for (const auto& saved : *all) restore(saved);
-    }
+    if (parameters_) restore_all(parameters_->kept());
+    restore_all(buffers_);
   } catch (const c10::Error&) {  // ignored, since destructors must not throw
   }
 }
 
 void ExportGuard::add_constant(const torch::Tensor& tensor) {
-  const auto is_it = [&](const SavedTensor& saved) { return saved.tensor.is_same(tensor); };
+  const auto is_it = [&](const KeptTensor& kept) { return kept.tensor.is_same(tensor); };
   if (std::any_of(buffers_.begin(), buffers_.end(), is_it)) return;
-  constants_.push_back({{}, tensor, tensor.clone()});
+  constants_.push_back({tensor, tensor.clone()});
+}
+
+void ExportGuard::share_parameters(const std::map<std::string, torch::Tensor>& loaded) const {
+  for (std::size_t i = 0; i < parameter_names_.size(); ++i) {
+    const auto found = loaded.find(parameter_names_[i]);
+    if (found == loaded.end()) continue;
+    const auto& parameter = parameters_->kept()[i].tensor;
+    const bool has_same_layout = parameter.layout() == torch::kStrided &&
+                                 parameter.strides() == found->second.strides() &&
+                                 parameter.device() == found->second.device();
+    if (has_same_layout && is_same(parameter, found->second)) {
+      found->second.set_data(parameter.detach());
+    }
+  }
 }
 
 void ExportGuard::restore() {
-  for (const auto& saved : buffers_) restore(saved);
-  std::string mutated;
-  for (const auto& saved : parameters_) {
-    if (restore(saved)) mutated = saved.name;
-  }
-  if (!mutated.empty()) {
+  restore_all(buffers_);
+  if (const auto mutated = restore_all(parameters_->kept())) {
     throw std::runtime_error(
         fmt::format("forward mutates the parameter '{}', but an exported program cannot mutate "
                     "parameters; register the tensor as a buffer or, for ONNX, pass it as an input "
                     "and return its new value as an output",
-                    mutated));
+                    parameter_names_[*mutated]));
   }
-  for (const auto& saved : constants_) {
-    if (!restore(saved)) continue;
+  if (const auto mutated = restore_all(constants_)) {
     throw std::runtime_error(
         fmt::format("forward mutates a tensor of shape {} that is neither an input nor a buffer; "
                     "register the tensor as a buffer or, for ONNX, pass it as an input and return "
                     "its new value as an output",
-                    shape_text(saved.tensor)));
+                    shape_text(constants_[*mutated].tensor)));
   }
-}
-
-/// Writes to the tensor only if it was mutated: some tensors, such as expanded tensors, are not
-/// writable.
-bool ExportGuard::restore(const SavedTensor& saved) {
-  if (is_same(saved.tensor, saved.copy)) return false;
-  if (saved.tensor.sizes() != saved.copy.sizes()) saved.tensor.resize_(saved.copy.sizes());
-  saved.tensor.copy_(saved.copy);
-  return true;
 }
 
 }  // namespace attend

@@ -6,11 +6,13 @@
 #include "attend/ops/fast_kernels.h"
 #include "export/check_names.h"
 #include "export/classic_locale_guard.h"
+#include "export/copy_before_write.h"
 #include "export/values_read.h"
 #include "ops/rng_state.h"
 
 #include <torch/nn/module.h>
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -36,6 +38,10 @@ class ATTEND_API ExportGuard {
   /// buffers.
   void add_constant(const torch::Tensor& tensor);
 
+  /// Lets the parameters of a loaded file share the memory of the module's parameters with the same
+  /// names, where they are equal: otherwise the weights would need twice the memory.
+  void share_parameters(const std::map<std::string, torch::Tensor>& loaded) const;
+
   /// Restores buffers and parameters to their values before the export. Throws std::runtime_error
   /// if forward mutated a parameter or a constant, since no format supports such mutations.
   void restore();
@@ -44,22 +50,16 @@ class ATTEND_API ExportGuard {
   std::vector<std::string> values_read() const { return values_read_.texts(); }
 
  private:
-  struct SavedTensor {
-    std::string name;
-    torch::Tensor tensor;
-    torch::Tensor copy;
-  };
-  static bool restore(const SavedTensor& saved);  // returns true if the tensor was mutated
-
   ClassicLocaleGuard locale_;  // LibTorch writes code and messages with the global locale
   EvalGuard eval_;
   torch::NoGradGuard no_grad_;
   NoFastKernelsGuard no_kernels_;  // the exported program calls LibTorch, too
   RecordValuesRead values_read_;
   std::optional<RngGuard> rng_;
-  std::vector<SavedTensor> parameters_;
-  std::vector<SavedTensor> buffers_;
-  std::vector<SavedTensor> constants_;
+  std::vector<std::string> parameter_names_;
+  std::optional<CopyBeforeWrite> parameters_;  // their copies would double the memory
+  std::vector<KeptTensor> buffers_;
+  std::vector<KeptTensor> constants_;
 };
 
 }  // namespace attend

@@ -29,17 +29,22 @@ ExportReport export_pt2(ModuleRef module, const Forward& forward,
   program::set_hints(traced.program);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   guard.restore();
-  const auto bytes = pt2::archive_of(traced, example_inputs, options.extra_files);
-  const auto device = example_inputs.front().device();
-  const auto archive = pt2::read_archive(ZipArchive(std::string_view(bytes)), device);
-  const program::InputChecks checks(archive.program, device);
-  const program::CheckedProgram checked(archive.program, archive.weights, device);
-  const auto run = [&](const std::vector<torch::Tensor>& inputs) {
-    checks.check(inputs);
-    return checked.run(inputs);
-  };
-  const auto report = verify(guard, *module, run, forward, example_inputs, traced.trace, options);
-  replace_file(path, bytes);
+  ExportReport report;
+  replace_file(path, [&](const std::filesystem::path& temporary) {
+    write_stream(temporary, path, [&](std::ostream& file) {
+      pt2::write_archive(file, traced, example_inputs, options.extra_files);
+    });
+    const auto device = example_inputs.front().device();
+    const auto archive = pt2::read_archive(ZipArchive(temporary), device);
+    guard.share_parameters(archive.weights);
+    const program::InputChecks checks(archive.program, device);
+    const program::CheckedProgram checked(archive.program, archive.weights, device);
+    const auto run = [&](const std::vector<torch::Tensor>& inputs) {
+      checks.check(inputs);
+      return checked.run(inputs);
+    };
+    report = verify(guard, *module, run, forward, example_inputs, traced.trace, options);
+  });
   return report;
 }
 

@@ -1,5 +1,6 @@
 #include "export/rounding.h"
 
+#include "export/copy_before_write.h"
 #include "export/resize.h"
 #include "ops/rng_state.h"
 
@@ -35,41 +36,48 @@ bool is_writable(const torch::Tensor& tensor) {
 /// Moves each element of `tensor` to a neighbour, in a random direction.
 void round_randomly(const torch::Tensor& tensor, const at::Generator& generator) {
   const double epsilon = epsilon_of(tensor.scalar_type());
-  if (epsilon == 0.0 || !is_writable(tensor)) return;
-  const auto bits = torch::randint(2, tensor.sizes(), generator, torch::kDouble);
-  const auto factors = bits.mul_(2 * epsilon).add_(1.0 - epsilon);  // 1 - epsilon or 1 + epsilon
-  tensor.mul_(factors.to(tensor.options()));
+  if (epsilon == 0.0 || !is_writable(tensor) || tensor.numel() == 0) return;
+  constexpr int64_t kElements = int64_t{1} << 20;  // of a part, since the factors need memory
+  const auto rows = tensor.dim() == 0 ? tensor.unsqueeze(0) : tensor;
+  const auto elements_of_row = rows.numel() / rows.size(0);
+  for (const auto& part : rows.split(std::max<int64_t>(1, kElements / elements_of_row))) {
+    const auto bits = torch::randint(2, part.sizes(), generator, torch::kDouble);
+    const auto factors = bits.mul_(2 * epsilon).add_(1.0 - epsilon);  // 1 - epsilon or 1 + epsilon
+    part.mul_(factors.to(part.options()));
+  }
 }
 
-/// Saves the parameters and buffers of a module, and restores them at the end of the scope. Writes
-/// through data() do not change the versions of the tensors: copies of weights, and graphs that
-/// wait for a backward pass, stay valid.
+/// Restores the parameters and buffers of a module at the end of the scope. Writes through data()
+/// do not change the versions of the tensors: copies of weights, and graphs that wait for a
+/// backward pass, stay valid.
 class StateGuard {
  public:
-  explicit StateGuard(const torch::nn::Module& module) {
-    for (const auto& all : {module.parameters(), module.buffers()}) {
-      for (const auto& tensor : all) {
-        if (tensor.defined()) saved_.emplace_back(tensor, tensor.clone());
-      }
-    }
-  }
+  explicit StateGuard(const torch::nn::Module& module) : state_(state_of(module)) {}
   ~StateGuard() { restore(); }
   StateGuard(const StateGuard&) = delete;
   StateGuard& operator=(const StateGuard&) = delete;
 
   void restore() const {
-    for (const auto& [tensor, copy] : saved_) {
-      if (!is_writable(tensor)) continue;
-      if (tensor.sizes() != copy.sizes()) tensor.resize_(copy.sizes());
-      tensor.data().copy_(copy);
+    for (const auto& [tensor, values] : state_.kept()) {
+      if (!is_writable(tensor) || tensor.is_set_to(values)) continue;
+      if (tensor.sizes() != values.sizes()) tensor.resize_(values.sizes());
+      tensor.data().copy_(values);
     }
   }
   void round(const at::Generator& generator) const {
-    for (const auto& saved : saved_) round_randomly(saved.first.data(), generator);
+    for (const auto& kept : state_.kept()) round_randomly(kept.tensor.data(), generator);
   }
 
  private:
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> saved_;  // each with a copy
+  static std::vector<torch::Tensor> state_of(const torch::nn::Module& module) {
+    auto all = module.parameters();
+    const auto buffers = module.buffers();
+    all.insert(all.end(), buffers.begin(), buffers.end());
+    std::erase_if(all, [](const auto& tensor) { return !tensor.defined(); });
+    return all;
+  }
+
+  CopyBeforeWrite state_;
 };
 
 /// Returns the largest finite absolute difference.

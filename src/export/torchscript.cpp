@@ -20,8 +20,8 @@
 #include <algorithm>
 #include <functional>
 #include <map>
+#include <ostream>
 #include <set>
-#include <sstream>
 #include <stdexcept>
 
 namespace attend {
@@ -168,38 +168,43 @@ ExportReport export_torchscript(ModuleRef module, const Forward& forward,
   define_methods(scripted, methods);
 
   guard.restore();
-  // The module is saved to memory. save(file) would name the archive's root folder after the file,
-  // and the content of the file would then depend on its name.
-  std::stringstream bytes;
-  scripted.save(bytes, {options.extra_files.begin(), options.extra_files.end()});
-  auto file = jit::load(bytes);
-  file.eval();
-  // The graph optimizer is disabled, since the optimizer takes longer than the few runs of
-  // `verify`.
-  const jit::GraphOptimizerEnabledGuard not_optimized(false);
   ExportReport report;
-  for (const auto& method : traced) {
-    const bool is_forward = method.name == "forward";
-    const ExportOptions verify_options{
-        .output_names = is_forward ? options.output_names : std::vector<std::string>(),
-        .dynamic = method.dynamic,
-        .tolerance = options.tolerance};
-    with_method_name(method, [&] {
-      const auto loaded = file.get_method(method.name);
-      const auto verified = verify(guard, *module, function_of(loaded), method.function,
-                                   method.example_inputs, traces.at(method.name), verify_options);
-      // `forward` is the first method in `traced`, so the assignment overwrites no results.
-      if (is_forward) report = verified;
-      report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
+  replace_file(path, [&](const std::filesystem::path& temporary) {
+    // save(path) would name the archive's root folder after the file, and the content of the file
+    // would then depend on its name.
+    write_stream(temporary, path, [&](std::ostream& file) {
+      scripted.save(file, {options.extra_files.begin(), options.extra_files.end()});
     });
-  }
-  for (const auto& call : methods.calls) {
-    const auto device = example_inputs.front().device();
-    report.max_abs_diff =
-        std::max(report.max_abs_diff, run_call(file, call, device, options.tolerance));
-  }
-  guard.restore();
-  replace_file(path, bytes.view());
+    auto file = jit::load(temporary.string());
+    file.eval();
+    std::map<std::string, torch::Tensor> loaded_parameters;
+    for (const auto& item : file.named_parameters()) loaded_parameters[item.name] = item.value;
+    guard.share_parameters(loaded_parameters);
+    // The graph optimizer is disabled, since the optimizer takes longer than the few runs of
+    // `verify`.
+    const jit::GraphOptimizerEnabledGuard not_optimized(false);
+    for (const auto& method : traced) {
+      const bool is_forward = method.name == "forward";
+      const ExportOptions verify_options{
+          .output_names = is_forward ? options.output_names : std::vector<std::string>(),
+          .dynamic = method.dynamic,
+          .tolerance = options.tolerance};
+      with_method_name(method, [&] {
+        const auto loaded = file.get_method(method.name);
+        const auto verified = verify(guard, *module, function_of(loaded), method.function,
+                                     method.example_inputs, traces.at(method.name), verify_options);
+        // `forward` is the first method in `traced`, so the assignment overwrites no results.
+        if (is_forward) report = verified;
+        report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
+      });
+    }
+    for (const auto& call : methods.calls) {
+      const auto device = example_inputs.front().device();
+      report.max_abs_diff =
+          std::max(report.max_abs_diff, run_call(file, call, device, options.tolerance));
+    }
+    guard.restore();
+  });
   return report;
 }
 

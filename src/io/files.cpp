@@ -13,8 +13,10 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <iterator>
+#include <optional>
 
 namespace attend {
 
@@ -107,23 +109,101 @@ bool has_writer(int pipe) {
   return ::tee(pipe, write_end.get(), 1, SPLICE_F_NONBLOCK) != 0;
 }
 
-/// Creates an empty temporary file in the folder of `path` and returns the path of the new file. If
-/// a file or symbolic link with the name of the temporary file exists, another name is used.
-/// Several threads and processes can therefore write the same `path` at the same time.
-fs::path make_temporary(const fs::path& path) {
-  for (int number = 0;; ++number) {
-    auto temporary = path;
-    temporary += number == 0 ? fmt::format(".{}.tmp", ::getpid())
-                             : fmt::format(".{}-{}.tmp", ::getpid(), number);
-    const int descriptor =
-        ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
-    if (descriptor >= 0) {
-      ::close(descriptor);
-      return temporary;
-    }
-    if (errno != EEXIST) throw_unwritable(path, errno);
+/// Keeps the errno of the first failure, since code that writes to the stream may change errno and
+/// throw another error.
+class FileBuffer : public std::filebuf {
+ public:
+  int error() const { return error_; }
+
+ protected:
+  std::streamsize xsputn(const char* bytes, std::streamsize count) override {
+    const auto written = std::filebuf::xsputn(bytes, count);
+    keep_error(written < count);
+    return written;
   }
+  int overflow(int byte) override {
+    const auto result = std::filebuf::overflow(byte);
+    keep_error(result == traits_type::eof());
+    return result;
+  }
+
+ private:
+  void keep_error(bool failed) {
+    if (failed && error_ == 0) error_ = errno;
+  }
+
+  int error_ = 0;
+};
+
+/// Flushes a file or directory to disk. `name`: its path in messages.
+void sync(const fs::path& path, const fs::path& name) {
+  const Descriptor opened(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!opened.is_open() || ::fsync(opened.get()) != 0) throw_unwritable(name, errno);
 }
+
+/// An empty temporary file in the folder of `target`, which it replaces at the end. If the file
+/// system supports it (O_TMPFILE), the file has no name until then, so that it disappears if the
+/// process is killed. The path is then that of the open file in /proc.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const fs::path& target) : target_(target) {
+    const auto folder = fs::absolute(target).parent_path();
+    const int descriptor = ::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+    if (descriptor >= 0) {
+      unnamed_.emplace(descriptor);
+      path_ = fmt::format("/proc/self/fd/{}", descriptor);
+      if (::access(path_.c_str(), W_OK) == 0) return;
+      unnamed_.reset();
+    }
+    make_named([](const char* name) {
+      const int file = ::open(name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+      return file < 0 ? file : ::close(file);
+    });
+  }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  ~TemporaryFile() {
+    std::error_code ignored;
+    if (!unnamed_ && !path_.empty()) fs::remove(path_, ignored);
+  }
+
+  const fs::path& path() const { return path_; }
+
+  void replace_target() {
+    if (unnamed_) {
+      const auto opened = path_;
+      make_named([&](const char* name) {
+        return ::linkat(AT_FDCWD, opened.c_str(), AT_FDCWD, name, AT_SYMLINK_FOLLOW);
+      });
+      unnamed_.reset();
+    }
+    fs::rename(path_, target_);
+    path_.clear();
+    sync_to_disk(fs::absolute(target_).parent_path());
+  }
+
+ private:
+  /// Calls `make`, which returns 0 or sets errno, with a name in the folder of the target. If a
+  /// file or symbolic link with this name exists, another name is used. Several threads and
+  /// processes can therefore write the same target at the same time.
+  template <typename Make>
+  void make_named(const Make& make) {
+    for (int number = 0;; ++number) {
+      auto name = target_;
+      name += number == 0 ? fmt::format(".{}.tmp", ::getpid())
+                          : fmt::format(".{}-{}.tmp", ::getpid(), number);
+      if (make(name.c_str()) == 0) {
+        path_ = name;
+        return;
+      }
+      if (errno != EEXIST) throw_unwritable(target_, errno);
+    }
+  }
+
+  fs::path target_;
+  fs::path path_;                      // empty after the end
+  std::optional<Descriptor> unnamed_;  // open file without a name
+};
 
 }  // namespace
 
@@ -235,11 +315,7 @@ void throw_unwritable(const fs::path& path, int error) {
 }
 
 void sync_to_disk(const fs::path& path) {
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-  const int error = errno;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!synced) throw_unwritable(path, error);
+  sync(path, path);
 }
 
 void replace_files(const std::vector<NewFile>& files) {
@@ -249,37 +325,36 @@ void replace_files(const std::vector<NewFile>& files) {
       throw InputError(fmt::format("'{}' is not a regular file", file.path.string()));
     }
   }
-  std::vector<fs::path> temporaries;
-  try {
-    for (const auto& file : files) {
-      temporaries.push_back(make_temporary(file.path));
-      file.write(temporaries.back());
-      sync_to_disk(temporaries.back());
-    }
-    if (files.size() > 1) fs::remove(files.back().path);
-    for (std::size_t i = 0; i < files.size(); ++i) {
-      fs::rename(temporaries[i], files[i].path);
-      sync_to_disk(fs::absolute(files[i].path).parent_path());
-    }
-  } catch (...) {
-    std::error_code ignored;
-    for (const auto& temporary : temporaries) fs::remove(temporary, ignored);
-    throw;
+  std::deque<TemporaryFile> temporaries;
+  for (const auto& file : files) {
+    file.write(temporaries.emplace_back(file.path).path());
+    sync(temporaries.back().path(), file.path);
   }
+  if (files.size() > 1) fs::remove(files.back().path);
+  for (auto& temporary : temporaries) temporary.replace_target();
 }
 
 void replace_file(const fs::path& path, const std::function<void(const fs::path&)>& write) {
   replace_files({{path, write}});
 }
 
+void write_stream(const fs::path& path, const fs::path& name,
+                  const std::function<void(std::ostream&)>& write) {
+  FileBuffer buffer;
+  if (buffer.open(path, std::ios::out | std::ios::binary) == nullptr) throw_unwritable(name, errno);
+  std::ostream file(&buffer);
+  try {
+    write(file);
+  } catch (...) {
+    if (buffer.error() != 0) throw_unwritable(name, buffer.error());
+    throw;
+  }
+  const bool is_closed = buffer.close() != nullptr;
+  if (!is_closed || !file) throw_unwritable(name, buffer.error());
+}
+
 NewFile new_file(const fs::path& path, const std::function<void(std::ostream&)>& write) {
-  return {path, [path, write](const fs::path& temporary) {
-            errno = 0;
-            std::ofstream file(temporary, std::ios::binary);
-            write(file);
-            file.close();
-            if (!file) throw_unwritable(path, errno);
-          }};
+  return {path, [=](const fs::path& temporary) { write_stream(temporary, path, write); }};
 }
 
 void replace_file(const fs::path& path, std::string_view content) {

@@ -83,8 +83,10 @@ ATTEND_API void sync_to_disk(const std::filesystem::path& path);
 /// Writes a file atomically. First, `write` writes a temporary file in the directory of `path`. The
 /// temporary file is then flushed to disk and renamed to `path`. Finally, the directory is flushed
 /// to disk. If the renaming or an earlier step fails, `path` is unchanged and the temporary file is
-/// removed. Throws std::runtime_error on failure. Exceptions thrown by `write` are passed on.
-/// Throws InputError if `path` is empty, or exists and is not a regular file.
+/// removed. If the file system supports files without a name, nothing is left behind either if the
+/// process is killed while `write` runs, and `write` gets a path in /proc. Throws
+/// std::runtime_error on failure. Exceptions thrown by `write` are passed on. Throws InputError if
+/// `path` is empty, or exists and is not a regular file.
 ///
 ///     replace_file("table", [&](const auto& temporary) { std::ofstream(temporary) << table; });
 ATTEND_API void replace_file(const std::filesystem::path& path,
@@ -96,8 +98,12 @@ struct NewFile {
   std::function<void(const std::filesystem::path&)> write;
 };
 
-/// Returns a file whose content `write` writes to a stream. If writing fails, the file throws
-/// std::runtime_error.
+/// Writes a file: `write` writes its content to a stream. Throws std::runtime_error if a write
+/// fails, also if `write` then throws another error. The message contains `name`.
+ATTEND_API void write_stream(const std::filesystem::path& path, const std::filesystem::path& name,
+                             const std::function<void(std::ostream&)>& write);
+
+/// Returns a file that is written with `write_stream`.
 ATTEND_API NewFile new_file(const std::filesystem::path& path,
                             const std::function<void(std::ostream&)>& write);
 

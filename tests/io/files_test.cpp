@@ -8,9 +8,13 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <chrono>
+#include <csignal>
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <thread>
@@ -164,6 +168,37 @@ TEST(Files, ReplaceFileDoesNotFollowLinksOfTheTemporaryName) {
   replace_file(directory / "file", "content");
   EXPECT_EQ(read_bytes(directory / "file"), "content");
   EXPECT_EQ(read_bytes(other), "untouched");
+}
+
+TEST(Files, ReplaceFileLeavesNothingBehindIfTheProcessIsKilled) {
+  const TemporaryDirectory directory;
+  const int unnamed = ::open(directory.path().c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+  if (unnamed < 0) GTEST_SKIP() << "the file system has no files without names";
+  ::close(unnamed);
+  const auto child = ::fork();
+  if (child == 0) {
+    replace_file(directory / "file", [](const std::filesystem::path& temporary) {
+      std::ofstream(temporary) << "content" << std::flush;
+      ::kill(::getpid(), SIGKILL);
+    });
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFSIGNALED(status));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(Files, WriteStreamNamesTheReasonIfTheWriterThrowsAnotherError) {
+  const auto write = [](std::ostream& file) {
+    file << std::string(100000, 'x');
+    errno = 0;
+    throw std::logic_error("another error");
+  };
+  EXPECT_THAT([&] { write_stream("/dev/full", "name", write); },
+              ThrowsMessage<std::runtime_error>(
+                  testing::AllOf(HasSubstr("name"), HasSubstr(std::strerror(ENOSPC)))));
+  const TemporaryDirectory directory;
+  EXPECT_THROW(write_stream(directory / "file", "name", write), std::logic_error);
 }
 
 TEST(Files, ThreadsMayReplaceTheSameFile) {

@@ -11,6 +11,8 @@
 #include <torch/version.h>
 
 #include <functional>
+#include <ostream>
+#include <sstream>
 
 namespace attend::pt2 {
 namespace {
@@ -19,16 +21,14 @@ using namespace program;
 
 using Writer = caffe2::serialize::PyTorchStreamWriter;
 
-/// Returns the bytes of a zip archive. The function `write` writes the entries of the archive.
-std::string archive_bytes(const std::function<void(Writer&)>& write) {
-  std::string bytes;
+/// Writes a zip archive. The function `write` writes the entries of the archive.
+void write_zip(std::ostream& file, const std::function<void(Writer&)>& write) {
   Writer writer([&](const void* data, std::size_t size) {
-    bytes.append(static_cast<const char*>(data), size);
-    return size;
+    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+    return file ? size : 0;
   });
   write(writer);
   writer.writeEndOfFile();
-  return bytes;
 }
 
 /// Writes the whole storage of a tensor, which may be on any device.
@@ -76,20 +76,23 @@ std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
   pickler.pushIValue(c10::ivalue::Tuple::create(
       {c10::ivalue::Tuple::create(std::move(args)), c10::Dict<std::string, torch::Tensor>()}));
   pickler.stop();
-  return archive_bytes([&](Writer& writer) {
+  std::ostringstream bytes;
+  write_zip(bytes, [&](Writer& writer) {
     writer.writeRecord("data.pkl", pickle.data(), pickle.size());
     std::size_t next = 0;
     for (const auto& tensor : pickler.tensorData()) {
       write_storage(writer, fmt::format("data/{}", next++), tensor);
     }
   });
+  return bytes.str();
 }
 
 }  // namespace
 
-std::string archive_of(const TracedProgram& traced, const std::vector<torch::Tensor>& inputs,
-                       const std::map<std::string, std::string>& extra_files) {
-  return archive_bytes([&](Writer& writer) {
+void write_archive(std::ostream& file, const TracedProgram& traced,
+                   const std::vector<torch::Tensor>& inputs,
+                   const std::map<std::string, std::string>& extra_files) {
+  write_zip(file, [&](Writer& writer) {
     const auto write = [&](const std::string& name, const std::string& content) {
       writer.writeRecord(name, content.data(), content.size());
     };

@@ -1,0 +1,67 @@
+#include "export/copy_before_write.h"
+
+#include <ATen/TracerMode.h>
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace attend {
+namespace {
+
+thread_local std::vector<std::vector<KeptTensor>*> watched;  // of all guards
+
+bool shares_memory(const torch::Tensor& one, const torch::Tensor& other) {
+  return one.defined() && one.has_storage() && other.has_storage() && one.is_alias_of(other);
+}
+
+void copy_values_of(const torch::Tensor& written) {
+  KeptTensor last;  // copied; several guards share the copy of a tensor
+  for (auto* kept : watched) {
+    for (auto& [tensor, values] : *kept) {
+      // If the values share no memory with the tensor, they were copied before.
+      if (!shares_memory(written, values) || !shares_memory(tensor, values)) continue;
+      if (!tensor.is_same(last.tensor)) {
+        const at::tracer::impl::NoTracerDispatchMode not_traced;
+        const at::NoGradGuard no_grad;
+        last = {tensor, values.clone()};
+      }
+      values = last.values;
+    }
+  }
+}
+
+std::unique_ptr<at::ObserverContext> copy_written_arguments(const at::RecordFunction& function) {
+  const auto schema = function.operator_schema();
+  if (!schema || !schema->is_mutable()) return nullptr;
+  const auto inputs = function.inputs();
+  const auto count = std::min(inputs.size(), schema->arguments().size());
+  for (std::size_t i = 0; i < count; ++i) {
+    const auto* alias = schema->arguments()[i].alias_info();
+    if (alias == nullptr || !alias->isWrite()) continue;
+    if (inputs[i].isTensor()) copy_values_of(inputs[i].toTensor());
+    if (!inputs[i].isTensorList()) continue;
+    for (const torch::Tensor& tensor : inputs[i].toTensorList()) copy_values_of(tensor);
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+CopyBeforeWrite::CopyBeforeWrite(const std::vector<torch::Tensor>& tensors)
+    : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(copy_written_arguments)
+                                               .needsInputs(true)
+                                               .scopes({at::RecordScope::FUNCTION}))) {
+  for (const auto& tensor : tensors) {
+    // Sparse tensors have no storage by which a write could be noticed.
+    kept_.push_back({tensor, tensor.has_storage() ? tensor.detach() : tensor.clone()});
+  }
+  watched.push_back(&kept_);
+}
+
+CopyBeforeWrite::~CopyBeforeWrite() {
+  at::removeCallback(callback_);
+  watched.pop_back();
+}
+
+}  // namespace attend
