@@ -49,7 +49,7 @@ struct ExportArguments {
   std::string out;
   std::string format;  ///< name of the format; empty = determined by the file extension
   bool overwrite = false;
-  bool external_data = false;
+  OnnxOptions onnx;
 };
 
 ExportFormat format_of(const ExportArguments& arguments) {
@@ -94,6 +94,15 @@ std::map<std::string, std::string> texts_of(const std::map<std::string, std::str
   return texts;
 }
 
+/// Throws InputError for options that have no effect on files in `format`.
+void check_options(const ExportArguments& arguments, ExportFormat format) {
+  const auto where = fmt::format("on the format {}", to_string(format));
+  if (format != ExportFormat::onnx) {
+    if (arguments.onnx.external_data) refuse_without_effect("--external-data", where);
+    if (arguments.onnx.opset != OnnxOptions().opset) refuse_without_effect("--opset", where);
+  }
+}
+
 ExportReport write(train::Run& run, ExportFormat format, const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   auto plan = std::visit([](const auto& model) { return plan_export(model); }, run.model);
@@ -107,7 +116,7 @@ ExportReport write(train::Run& run, ExportFormat format, const ExportArguments& 
     case ExportFormat::pt2:
       return export_pt2(plan, out);
     case ExportFormat::onnx:
-      return export_onnx(plan, out, {.external_data = arguments.external_data});
+      return export_onnx(plan, out, arguments.onnx);
     case ExportFormat::safetensors: {
       auto metadata = classes_file(run);
       metadata.emplace("format", "pt");
@@ -135,12 +144,10 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
 void run_export(const ExportArguments& arguments) {
   check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
   const auto format = format_of(arguments);
+  check_options(arguments, format);
   if (format == ExportFormat::onnx) {  // which may need a second file
     check_output_file("-o", arguments.out + ".data", arguments.run.directory(),
                       arguments.overwrite);
-  } else if (arguments.external_data) {
-    throw InputError(
-        fmt::format("--external-data: expected the format onnx, found {}", to_string(format)));
   }
   auto run = arguments.run.load();
   const auto report = write(run, format, arguments);
@@ -176,8 +183,12 @@ void add_export_command(CLI::App& app) {
       ->default_str("from the extension: .pt, .pt2, .onnx, .safetensors")
       ->group("Output");
   command
-      ->add_flag("--external-data", arguments->external_data,
+      ->add_flag("--external-data", arguments->onnx.external_data,
                  "onnx: write the weights to a second file, FILE.data; from 2 GiB, always")
+      ->group("Output");
+  command->add_option("--opset", arguments->onnx.opset, "onnx: version of the operators, 17 to 23")
+      ->check(CLI::Range(17, 23))
+      ->capture_default_str()
       ->group("Output");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file")
       ->group("Output");
@@ -194,6 +205,7 @@ void add_export_command(CLI::App& app) {
       "Examples:\n"
       "  attend export runs/first -o model.pt\n"
       "  attend export runs/first -o model.onnx\n"
+      "  attend export runs/first -o model.onnx --opset 23\n"
       "  attend export runs/first --weights last --format pt2 -o newest.bin");
   command->callback([=] { run_export(*arguments); });
 }

@@ -3,6 +3,7 @@
 #include "export/check_names.h"
 #include "export/export_guard.h"
 #include "export/numbered_names.h"
+#include "export/onnx/opset.h"
 #include "export/onnx/serialize.h"
 #include "export/onnx/translate.h"
 #include "export/program/checked_program.h"
@@ -108,6 +109,9 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
                          const std::vector<torch::Tensor>& example_inputs,
                          const std::filesystem::path& path, const ExportOptions& options,
                          const OnnxOptions& onnx_options) {
+  TORCH_CHECK_VALUE(onnx_options.opset >= onnx::kMinOpset && onnx_options.opset <= onnx::kMaxOpset,
+                    "opset (", onnx_options.opset, ") must be ", onnx::kMinOpset, " to ",
+                    onnx::kMaxOpset);
   ExportGuard guard(*module, example_inputs, options, TargetFormat::onnx);
   for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
   auto trace_options = options;
@@ -129,7 +133,7 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
                     traced.program.outputs.size(), ", the number of outputs");
   onnx::Model model;
   try {
-    model = onnx::translate(traced.program, tied_weights(traced), output_names);
+    model = onnx::translate(traced.program, tied_weights(traced), output_names, onnx_options.opset);
   } catch (const onnx::UnsupportedOperatorsError& error) {
     throw std::runtime_error(message_of(error, traced.program, *module, forward, example_inputs));
   }

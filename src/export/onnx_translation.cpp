@@ -53,6 +53,10 @@ bool OnnxCall::has(const std::string& name) const {
   return call_.has(name);
 }
 
+int64_t OnnxCall::opset() const {
+  return call_.graph().opset();
+}
+
 OnnxValue OnnxCall::tensor(const std::string& name) {
   return public_value(call_.tensor(name));
 }

@@ -56,8 +56,11 @@ class Export(CommandTest):
         self.assertGreater(second.stat().st_size, path.stat().st_size)
         path.unlink()
         self.refuses(["export", self.run_directory, "-o", path], str(second), "exists", "--overwrite")
-        self.refuses(["export", self.run_directory, "-o", self.folder / "two.pt", "--external-data"],
-                     "--external-data", "onnx", "torchscript")
+
+    def test_options_without_effect(self):
+        for flags in (["--opset", "20"], ["--external-data"]):
+            self.refuses(["export", self.run_directory, "-o", self.folder / "unused.pt", *flags], flags[0], "torchscript")
+        self.refuses(["export", self.run_directory, "-o", self.folder / "unused.onnx", "--opset", "16"], "--opset", "16")
 
     def test_the_files_of_the_run_are_not_overwritten(self):
         def files():

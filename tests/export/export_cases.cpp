@@ -5,6 +5,8 @@
 ///
 /// The first form writes for each case, or for those whose name is NAME or starts with "NAME.":
 ///     CASE.pt, CASE.pt2, CASE.onnx   the module in each format
+///     CASE.opset17.onnx, ...         for the cases in `kAtEachOpset`
+///     CASE.external.onnx             with external data, for LanguageModel.plain
 ///     CASE.values    ((inputs, outputs), ...) at three other shapes, for torch.load
 ///     CASE.step      (loss, parameters after one SGD step on the last inputs), only for float32
 ///                    cases that have parameters and draw no random numbers
@@ -29,6 +31,7 @@
 #include <torch/csrc/jit/serialization/pickle.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <iostream>
@@ -38,6 +41,8 @@
 
 namespace attend {
 namespace {
+
+using namespace std::string_view_literals;
 
 using Json = nlohmann::ordered_json;
 
@@ -65,6 +70,73 @@ const std::vector<Format> kFormats{
        return export_onnx(*any.module, any.forward, example, path, options);
      }},
 };
+
+/// Cases that are also exported at the opsets in `kOtherOpsets`: models, and operators whose ONNX
+/// nodes differ or have new definitions in these opsets.
+const std::set<std::string> kAtEachOpset{
+    "LanguageModel.plain",
+    "LanguageModel.padded",
+    "LanguageModel.as_in_llama",
+    "LanguageModel.float16",
+    "LanguageModel.bfloat16",
+    "Operator.acos",
+    "Operator.acosh",
+    "Operator.amax",
+    "Operator.amin",
+    "Operator.asin",
+    "Operator.asinh",
+    "Operator.atan",
+    "Operator.atanh",
+    "Operator.attention",
+    "Operator.attention_bool_mask",
+    "Operator.attention_causal",
+    "Operator.attention_fully_masked",
+    "Operator.attention_grouped",
+    "Operator.attention_of_dynamic_width",
+    "Operator.attention_of_heads",
+    "Operator.attention_of_heads_fully_masked",
+    "Operator.avg_pool2d",
+    "Operator.bitwise_and_of_integers",
+    "Operator.chunk_length",
+    "Operator.col2im",
+    "Operator.conv2d",
+    "Operator.conv_transpose1d",
+    "Operator.cosh",
+    "Operator.det",
+    "Operator.eye",
+    "Operator.gelu",
+    "Operator.gelu_tanh",
+    "Operator.grid_sample",
+    "Operator.grid_sample_cubic",
+    "Operator.grid_sample_of_volume",
+    "Operator.gru",
+    "Operator.hardsigmoid",
+    "Operator.index_put",
+    "Operator.isinf",
+    "Operator.isnan",
+    "Operator.layer_norm",
+    "Operator.logsumexp",
+    "Operator.lstm",
+    "Operator.max_pool2d",
+    "Operator.mean",
+    "Operator.norm",
+    "Operator.pad_reflect",
+    "Operator.prod",
+    "Operator.resize_antialiased",
+    "Operator.rms_norm",
+    "Operator.rms_norm_weight",
+    "Operator.rnn",
+    "Operator.round",
+    "Operator.scatter_add",
+    "Operator.scatter_amax",
+    "Operator.selu",
+    "Operator.sinh",
+    "Operator.tan",
+    "Operator.upsample_bilinear2d",
+    "Seq2Seq.padded",
+    "SequenceClassifier.mean_padded",
+};
+constexpr std::array<int64_t, 6> kOtherOpsets{17, 19, 20, 21, 22, 23};
 
 c10::IValue tuple_of(const Tensors& tensors) {
   return c10::ivalue::Tuple::create({tensors.begin(), tensors.end()});
@@ -182,21 +254,33 @@ Json describe(const ExportCase& any) {
           {"bytes", bytes_of(tensors)}};
 }
 
-/// Exports a case in a format. Returns "yes" if the export succeeds. Otherwise, returns
-/// "unsupported: " (if the error is allowed) or "failed: ", followed by the first line of the error
-/// message.
-std::string write_format(const ExportCase& any, const Format& format, const Tensors& example,
-                         const std::filesystem::path& folder) {
+/// Calls `write`, which exports a case. Returns "yes" if the export succeeds. Otherwise, returns
+/// "unsupported: " (if the error contains one of `allowed`) or "failed: ", followed by the first
+/// line of the error message.
+std::string result_of(const std::vector<std::string>& allowed, const std::function<void()>& write) {
   try {
-    format.write(any, example, folder / (any.name() + format.extension), options_of(any));
+    write();
     return "yes";
   } catch (const std::exception& error) {
     const std::string what = error.what();
     const bool is_allowed =
-        std::any_of(any.allowed_errors.begin(), any.allowed_errors.end(),
+        std::any_of(allowed.begin(), allowed.end(),
                     [&](const std::string& text) { return what.find(text) != std::string::npos; });
     return (is_allowed ? "unsupported: " : "failed: ") + what.substr(0, what.find('\n'));
   }
+}
+
+/// Exports a case at the other opsets. Returns the result at each opset.
+Json write_opsets(const ExportCase& any, const Tensors& example,
+                  const std::filesystem::path& folder) {
+  auto results = Json::object();
+  for (const auto opset : kOtherOpsets) {
+    const auto path = folder / fmt::format("{}.opset{}.onnx", any.name(), opset);
+    results[std::to_string(opset)] = result_of({"requires opset"}, [&] {
+      export_onnx(*any.module, any.forward, example, path, options_of(any), {.opset = opset});
+    });
+  }
+  return results;
 }
 
 Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::path& folder) {
@@ -207,7 +291,15 @@ Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::pat
   // The module is in training mode: the exporters must switch to eval mode.
   for (const auto& format : kFormats) {
     if (any.formats.count(format.name) == 0) continue;
-    described["formats"][format.name] = write_format(any, format, example, folder);
+    const auto path = folder / (any.name() + format.extension);
+    described["formats"][format.name] =
+        result_of(any.allowed_errors, [&] { format.write(any, example, path, options_of(any)); });
+  }
+  described["opsets"] =
+      kAtEachOpset.count(any.name()) > 0 ? write_opsets(any, example, folder) : Json::object();
+  if (any.name() == "LanguageModel.plain") {
+    export_onnx(*any.module, any.forward, example, folder / (any.name() + ".external.onnx"),
+                options_of(any), {.external_data = true});
   }
   const EvalGuard eval(*any.module);
   const auto inputs = write_values(any, folder / (any.name() + ".values"));
@@ -257,12 +349,14 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
                 " twice");
     if (!is_wanted(any.name(), wanted)) continue;
     cases.push_back(with_source(any, [&] { return write_case(any, seed, folder); }));
-    for (const auto& [format, result] : cases.back()["formats"].items()) {
-      const auto text = result.get<std::string>();
-      unsupported += text.starts_with("unsupported") ? 1 : 0;
-      if (!text.starts_with("failed")) continue;
-      fmt::print("{}, {}: {}\n", any.name(), format, text);
-      ++failures;
+    for (const auto* results : {"formats", "opsets"}) {
+      for (const auto& [format, result] : cases.back()[results].items()) {
+        const auto text = result.get<std::string>();
+        if (results == "formats"sv) unsupported += text.starts_with("unsupported") ? 1 : 0;
+        if (!text.starts_with("failed")) continue;
+        fmt::print("{}, {}: {}\n", any.name(), format, text);
+        ++failures;
+      }
     }
   }
   if (static_cast<std::size_t>(unsupported) > random.size() / 4) ++failures;

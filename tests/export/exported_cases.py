@@ -34,6 +34,9 @@ class Case:
         extension = {"torchscript": ".pt", "pt2": ".pt2", "onnx": ".onnx"}[format]
         return FOLDER / (self.name + extension)
 
+    def path_at_opset(self, opset):
+        return FOLDER / f"{self.name}.opset{opset}.onnx"
+
     @functools.cached_property
     def calls(self):
         """Pairs (inputs, outputs) at three shapes."""
@@ -53,6 +56,13 @@ def cases(format):
     found = [case for case in found[part::parts] if case.formats.get(format) == "yes"]
     assert found, f"no case was exported as {format}"
     return found
+
+
+def cases_at_opsets():
+    """Returns (case, opset) of the ONNX files at other opsets than the default one."""
+    described = json.loads((FOLDER / "cases.json").read_text())
+    return [(Case(any_case, described["learning_rate"]), opset) for any_case in described["cases"]
+            for opset, result in any_case["opsets"].items() if result == "yes"]
 
 
 def find(format, *names):

@@ -8,7 +8,8 @@ torch, onnx or onnxruntime.
 import sys
 import unittest
 
-from exported_cases import assert_equal_outputs, assert_same_distribution, assert_small, cases, types_of_onnx_nodes
+from exported_cases import (assert_equal_outputs, assert_same_distribution, assert_small, cases, cases_at_opsets,
+                            find, types_of_onnx_nodes)
 import torch
 
 try:
@@ -39,6 +40,20 @@ def in_float32(model):
     return model
 
 
+DEFAULT_OPSET = 18
+OPSETS = range(17, 24)
+
+
+def files():
+    """Returns (case, path, opset) of each ONNX file."""
+    return [(case, case.path("onnx"), DEFAULT_OPSET) for case in cases("onnx")] + [
+        (case, case.path_at_opset(opset), int(opset)) for case, opset in cases_at_opsets()]
+
+
+def opset_of(model):
+    return next(entry.version for entry in model.opset_import if not entry.domain)
+
+
 def as_numpy(tensor):
     return (tensor.float() if tensor.dtype == torch.bfloat16 else tensor).numpy()
 
@@ -48,6 +63,9 @@ def dimensions(value):
     return {str(i): size.dim_param for i, size in enumerate(value.type.tensor_type.shape.dim)
             if size.dim_param}
 
+
+# Operators of opset 18 that older opsets lack.
+UNSUPPORTED = {17: {"BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Col2Im"}}
 
 # All types of tensors in exported files.
 TYPES = ["float", "double", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8",
@@ -59,6 +77,13 @@ class Onnx(unittest.TestCase):
         for case in cases("onnx"):
             with self.subTest(case.name):
                 check(case, onnx.load(case.path("onnx")))
+
+    def for_each_file(self, check):
+        for case, path, opset in files():
+            with self.subTest(case.name, opset=opset):
+                model = onnx.load(path)
+                self.assertEqual(opset_of(model), opset)
+                check(case, model)
 
     def test_outputs(self):
         options = onnxruntime.SessionOptions()
@@ -95,29 +120,63 @@ class Onnx(unittest.TestCase):
                 else:
                     assert_equal_outputs(self, found, expected, tolerance, case.limit_by_largest)
 
-        self.for_each(check)
+        self.for_each_file(check)
         print("bfloat16 cases, run in float32 because onnxruntime lacks bfloat16 operators on the "
               "CPU (only the shapes of the outputs are compared): "
-              f"{', '.join(not_compared)}")
+              f"{', '.join(sorted(set(not_compared)))}")
 
     def test_onnx_checker(self):
         def check(case, model):
             onnx.checker.check_model(model, full_check=True)
-            assert_small(self, case, "onnx", len(model.graph.node) + len(model.graph.initializer))
             self.assertNotIn("Dropout", {node.op_type for node in model.graph.node})
+
+        self.for_each_file(check)
+
+    def test_files_are_small(self):
+        def check(case, model):
+            assert_small(self, case, "onnx", len(model.graph.node) + len(model.graph.initializer))
 
         self.for_each(check)
 
+    def test_external_data(self):
+        case = find("onnx", "LanguageModel.plain")[0]
+        whole, path = case.path("onnx"), case.path("onnx").with_suffix(".external.onnx")
+        self.assertLess(path.stat().st_size, whole.stat().st_size)
+        self.assertTrue(path.with_name(path.name + ".data").exists())
+        self.assertEqual(onnx.load(path).graph, onnx.load(whole).graph)
+        onnx.checker.check_model(path, full_check=True)
+        sessions = [onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+                    for file in (path, whole)]
+        tokens = as_numpy(case.calls[0][0][0])
+        outputs = [session.run(None, {"tokens": tokens})[0] for session in sessions]
+        self.assertEqual(outputs[0].tolist(), outputs[1].tolist())
+
+    def test_operators_of_each_opset(self):
+        """The cases that are exported at each opset contain each operator whose definition changed."""
+        found = {opset: set() for opset in OPSETS}
+        for _, path, opset in files():
+            found[opset] |= {node.op_type for node in onnx.load(path).graph.node if not node.domain}
+        for opset in OPSETS:
+            changed = {op_type for op_type in found[DEFAULT_OPSET]
+                       if onnx.defs.get_schema(op_type, DEFAULT_OPSET).since_version !=
+                       (onnx.defs.get_schema(op_type, opset).since_version
+                        if onnx.defs.has(op_type, max_inclusive_version=opset) else None)}
+            self.assertEqual(changed - found[opset] - UNSUPPORTED.get(opset, set()), set(), opset)
+        self.assertIn("Gelu", found[20])
+        self.assertLessEqual({"Attention", "RMSNormalization"}, found[23])
+        for opset in (20, 23):  # where operators replace their decompositions
+            self.assertNotIn("Erf", found[opset])
+
     def test_types_of_nodes(self):
         """The exporter has a table of the types that ONNX operators support. All types in the table
-        are supported in opset 18, and the table has an entry for each operator that does not
-        support all types."""
-        op_types = {node.op_type for case in cases("onnx")
-                    for node in onnx.load(case.path("onnx")).graph.node if not node.domain}
+        are supported in each opset in which a file contains the operator, and the table has an
+        entry for each operator that does not support all types."""
+        nodes = {(node.op_type, opset) for _, path, opset in files()
+                 for node in onnx.load(path).graph.node if not node.domain}
         table = types_of_onnx_nodes()
-        self.assertEqual(set(table) - op_types, set(), "no case uses these operators")
-        for op_type in sorted(op_types):
-            schema = onnx.defs.get_schema(op_type, 18)
+        self.assertEqual(set(table) - {op_type for op_type, _ in nodes}, set(), "no case uses these operators")
+        for op_type, opset in sorted(nodes):
+            schema = onnx.defs.get_schema(op_type, opset)
             if not schema.inputs:
                 continue
             # The first input of Where is the condition, which is always a bool.
@@ -125,7 +184,7 @@ class Onnx(unittest.TestCase):
             allowed = {text for constraint in schema.type_constraints
                        if constraint.type_param_str == of for text in constraint.allowed_type_strs}
             supported = {f"tensor({name})" for name in table.get(op_type, TYPES)}
-            self.assertEqual(supported - allowed, set(), op_type)
+            self.assertEqual(supported - allowed, set(), (op_type, opset))
 
     def test_names_of_inputs_outputs_and_dynamic_dimensions(self):
         def check(case, model):

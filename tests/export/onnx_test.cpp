@@ -150,6 +150,41 @@ TEST(Onnx, FailedExportsLeaveNeitherFile) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(directory.path()), {}), 2);
 }
 
+TEST(Onnx, OpsetSelectsOperators) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "model.onnx";
+  struct Gelu : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) { return torch::gelu(x).sum(-1).amax(0); }
+  };
+  const auto module = std::make_shared<Gelu>();
+  for (int64_t opset = 17; opset <= 23; ++opset) {
+    export_onnx(module, torch::randn({2, 4}), path, {}, {.opset = opset});
+    const auto file = read_onnx(path);
+    EXPECT_EQ(file.opset, opset);
+    EXPECT_EQ(onnx_contents(path).opset, opset);
+    EXPECT_EQ(onnx_contents(path).operators.count("Gelu"), opset >= 20 ? 1 : 0) << opset;
+  }
+  for (const int64_t opset : {16, 24}) {
+    EXPECT_THAT(
+        [&] {
+          export_onnx(module, torch::randn({2, 4}), path, {}, {.opset = opset});
+        },
+        throws_naming<c10::ValueError>("opset", std::to_string(opset), "17", "23"));
+  }
+}
+
+TEST(Onnx, NamesTheOpsetThatAnOperatorRequires) {
+  const TemporaryDirectory directory;
+  struct And : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) { return x.bitwise_and(3); }
+  };
+  const auto run = [&] {
+    export_onnx(std::make_shared<And>(), torch::ones({2}, torch::kLong), directory / "model.onnx",
+                {}, {.opset = 17});
+  };
+  EXPECT_THAT(run, throws_naming<std::runtime_error>("bitwise_and", "BitwiseAnd", "18", "17"));
+}
+
 TEST(Onnx, NamesInputsOutputsAndParameters) {
   const TemporaryDirectory directory;
   auto model = model_of_two_layers(/*tied=*/false);

@@ -129,6 +129,10 @@ std::vector<ExportCase> attention() {
   });
   with("attention_fully_masked",
        [](T x) { return torch::scaled_dot_product_attention(x, x, x, scores(x) > 1e9); });
+  with("attention_of_heads_fully_masked", [](T x) {
+    const auto mask = (scores(x) > 1e9).logical_or(x.sum(-1, true) > 0).unsqueeze(1);
+    return torch::scaled_dot_product_attention(heads(x), heads(x), heads(x), mask);
+  });
   with("attention_scaled",
        [](T x) { return torch::scaled_dot_product_attention(x, x, x, {}, 0, false, 0.3); });
   with("attention_grouped", [](T x) {

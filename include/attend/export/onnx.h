@@ -8,8 +8,11 @@ namespace attend {
 
 /// Options of `export_onnx` besides those of all exporters.
 ///
-///     OnnxOptions{.external_data = true}
+///     OnnxOptions{.opset = 20, .external_data = true}
 struct OnnxOptions {
+  /// Version of ONNX's operators, 17 to 23. In newer opsets, the file contains operators that older
+  /// runtimes lack, such as Gelu (20), and RMSNormalization and Attention (23).
+  int64_t opset = 18;
   /// Writes the weights to a second file, as external data of ONNX, also if they fit into one file.
   /// The name of the second file is that of the first with ".data" appended. Weights of less than
   /// 1024 bytes remain in the first file. A file of 2 GiB or more would exceed the limit of
@@ -17,7 +20,7 @@ struct OnnxOptions {
   bool external_data = false;
 };
 
-/// Exports a module to ONNX, opset 18. `forward` is traced with `example_inputs` in eval mode, and
+/// Exports a module to ONNX. `forward` is traced with `example_inputs` in eval mode, and
 /// each ATen operator of the trace is converted to ONNX operators. Parameters and buffers keep
 /// their state dict names.
 ///
@@ -30,7 +33,8 @@ struct OnnxOptions {
 /// If the file would have 2 GiB or more, or if `onnx.external_data` is set, the weights are written
 /// to a second file, `ExportReport::external_data`. Both files must remain in the same folder.
 ///
-/// Throws c10::ValueError if the options do not match the inputs. Throws std::runtime_error if an
+/// Throws c10::ValueError if the options do not match the inputs, or if `onnx.opset` is not 17 to
+/// 23. Throws std::runtime_error if an
 /// operator is not supported (the message names it and its call site), or if the outputs of the
 /// traced program differ from those of the module. If the cause is an operator that specialized a
 /// dynamic dimension, that is, fixed its size during tracing, the message names this operator and

@@ -41,6 +41,8 @@ class ATTEND_API OnnxCall {
   /// The exporter creates the calls.
   explicit OnnxCall(onnx::Call& call) : call_(call) {}
 
+  /// Returns the opset of the file, `OnnxOptions::opset`.
+  int64_t opset() const;
   /// Returns true if the argument is present and not None.
   bool has(const std::string& name) const;
   /// Returns a tensor argument. For a complex tensor, the value is real and has an additional last
@@ -61,11 +63,12 @@ class ATTEND_API OnnxCall {
   /// Returns an argument that is a list of integers.
   std::vector<int64_t> integers(const std::string& name) const;
 
-  /// Adds a node with one output and returns the output. `op_type` is an operator of the opset 18,
-  /// such as "Add", or an operator of another domain, such as "com.microsoft::Gelu", with version 1
-  /// of the opset of this domain. The output has the dtype of the first input unless `dtype` is
-  /// set. If onnxruntime has no kernel of an opset 18 operator for the dtype of the first input,
-  /// the inputs are cast to another dtype, and the output is cast back.
+  /// Adds a node with one output and returns the output. `op_type` is an operator of ONNX, in the
+  /// form of opset 18, such as "Add", or an operator of another domain, such as
+  /// "com.microsoft::Gelu", with version 1 of the opset of this domain. The output has the dtype of
+  /// the first input unless `dtype` is set. If onnxruntime has no kernel of an operator of ONNX for
+  /// the dtype of the first input, the inputs are cast to another dtype, and the output is cast
+  /// back.
   ///
   ///     call.add("LeakyRelu", {call.tensor("self")}, {{"alpha", 0.1}});
   OnnxValue add(const std::string& op_type, const std::vector<OnnxValue>& inputs,

@@ -14,6 +14,10 @@ void silu(Call& call) {
 void gelu(Call& call) {
   auto& graph = call.graph();
   const auto x = call.tensor("self");
+  if (graph.has("Gelu")) {
+    const auto approximate = call.has("approximate") ? call.string("approximate") : "none";
+    return call.set_output(graph.add("Gelu", {x}, {{"approximate", approximate}}));
+  }
   const auto number = [&](double value) { return graph.number(x.type, value); };
   auto inner = x;
   if (call.has("approximate") && call.string("approximate") == "tanh") {

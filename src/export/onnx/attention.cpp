@@ -61,13 +61,43 @@ Value causal_mask(Call& call) {
   return graph.cast(graph.add("Trilu", {ones, zero}, {{"upper", 0}}), Type::boolean);
 }
 
-void attention(Call& call) {
-  auto& graph = call.graph();
-  if (call.has("dropout_p") && call.real("dropout_p") > 0.0) {
-    call.fail("dropout_p must be 0, found " + fmt::format("{}", call.real("dropout_p")));
+/// Returns true if the operator Attention computes the same as LibTorch. It has no batches that
+/// are broadcast, its causal mask may be aligned differently if T != S, and runtimes may treat the
+/// lowest numbers in a float mask as -infinity.
+bool has_attention_node(Call& call) {
+  const auto type = call.tensor("query").type;
+  if (!call.graph().has("Attention") || type == Type::float64) return false;
+  for (const auto* name : {"query", "key", "value"}) {
+    if (call.rank(name) != 4) return false;
+    if (!same(call.sizes(name).at(0), call.sizes("query").at(0))) return false;
+    const bool has_all_heads = same(call.sizes(name).at(1), call.sizes("query").at(1));
+    if (!has_all_heads && !call.boolean("enable_gqa")) return false;
   }
+  if (!same(call.sizes("key").at(1), call.sizes("value").at(1))) return false;
+  const auto& keys = size_from_end(call, "key", 2);
+  if (call.boolean("is_causal")) return same(size_from_end(call, "query", 2), keys);
+  return !call.has("attn_mask") || (call.tensor("attn_mask").type == Type::boolean &&
+                                    (call.rank("attn_mask") == 2 || call.rank("attn_mask") == 4));
+}
+
+/// Adds an Attention node. `mask`: bool, or absent.
+Value attention_node(Call& call, Value mask) {
+  auto& graph = call.graph();
+  std::vector<Value> inputs{call.tensor("query"), call.tensor("key"), call.tensor("value")};
+  Attributes attributes{{"is_causal", int64_t{call.boolean("is_causal")}},
+                        {"softmax_precision", static_cast<int64_t>(Type::float32)}};
+  if (call.has("scale")) attributes["scale"] = call.real("scale");
+  if (mask.id != 0) {
+    const auto shape = call.shape({size_from_end(call, "query", 2), size_from_end(call, "key", 2)});
+    inputs.push_back(graph.add("Expand", {mask, shape}));  // (..., T, S)
+  }
+  return graph.add("Attention", inputs, attributes);
+}
+
+/// Computes attention without an Attention node. `mask`: bool or floating point, or absent.
+Value decomposed(Call& call, Value mask) {
+  auto& graph = call.graph();
   const auto query = call.tensor("query");
-  const auto minus_infinity = graph.number(at_least_float32(query.type), -INFINITY);
   const auto key = repeat_heads(call, "key");
   const auto rank = call.rank("key");
   const auto scaled = graph.add("Mul", {query, scale_of(call)});
@@ -75,27 +105,36 @@ void attention(Call& call) {
   // As in LibTorch, masks are added and weights are computed in float32: the sum of the lowest
   // float16 and a score is -infinity in float16.
   auto scores = graph.cast(products, at_least_float32(query.type));
-  Value has_keys;  // bool (..., T, 1), false for queries whose keys are all masked
-  Value mask;
-  if (call.has("attn_mask")) mask = call.tensor("attn_mask");
   if (call.boolean("is_causal")) mask = causal_mask(call);
   if (mask.id != 0 && mask.type == Type::boolean) {
-    scores = graph.where(mask, scores, minus_infinity);
-    const auto last = call.has("attn_mask") ? call.rank("attn_mask") - 1 : 1;
-    has_keys = graph.cast(reduce(call, "ReduceMax", graph.cast(mask, Type::int32), {last}, true),
-                          Type::boolean);
+    scores = graph.where(mask, scores, graph.number(scores.type, -INFINITY));
   } else if (mask.id != 0) {
     scores = graph.add("Add", {scores, graph.cast(mask, scores.type)});
+  }
+  const auto weights = graph.cast(graph.add("Softmax", {scores}, {{"axis", -1}}), query.type);
+  return graph.add("MatMul", {weights, repeat_heads(call, "value")});
+}
+
+void attention(Call& call) {
+  auto& graph = call.graph();
+  if (call.has("dropout_p") && call.real("dropout_p") > 0.0) {
+    call.fail("dropout_p must be 0, found " + fmt::format("{}", call.real("dropout_p")));
+  }
+  Value mask;
+  if (call.has("attn_mask")) mask = call.tensor("attn_mask");
+  Value has_keys;  // bool (..., T, 1), false for queries whose keys are all masked
+  if (mask.id != 0 && mask.type == Type::boolean) {
+    has_keys = graph.cast(reduce(call, "ReduceMax", graph.cast(mask, Type::int32),
+                                 {call.rank("attn_mask") - 1}, true),
+                          Type::boolean);
+  } else if (mask.id != 0) {
     const auto best = reduce(call, "ReduceMax", mask, {call.rank("attn_mask") - 1}, true);
     has_keys = graph.compare("Greater", best, graph.number(mask.type, -INFINITY));
   }
-  const auto weights = graph.cast(graph.add("Softmax", {scores}, {{"axis", -1}}), query.type);
-  auto result = graph.add("MatMul", {weights, repeat_heads(call, "value")});
-  // For a query whose keys are all masked, Softmax returns NaN. LibTorch's
-  // scaled_dot_product_attention returns zeros. A causal mask never masks all keys of a query.
-  if (has_keys.id != 0 && !call.boolean("is_causal")) {
-    result = graph.where(has_keys, result, graph.number(result.type, 0));
-  }
+  auto result = has_attention_node(call) ? attention_node(call, mask) : decomposed(call, mask);
+  // For a query whose keys are all masked, the result is undefined or NaN. LibTorch's
+  // scaled_dot_product_attention returns zeros.
+  if (has_keys.id != 0) result = graph.where(has_keys, result, graph.number(result.type, 0));
   call.set_output(result);
 }
 

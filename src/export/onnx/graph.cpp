@@ -1,6 +1,8 @@
 #include "export/onnx/graph.h"
 
 #include "export/onnx/node_types.h"
+#include "export/onnx/opset.h"
+#include "export/onnx/unsupported_operator_error.h"
 
 #include <fmt/format.h>
 
@@ -54,6 +56,10 @@ Type promote(Type one, Type other) {
   return is_floating_point(one) ? Type::float32 : Type::int16;
 }
 
+bool Graph::has(const std::string& op_type) const {
+  return has_operator(op_type, opset_);
+}
+
 Value Graph::add_input(Type type) {
   return next(type);
 }
@@ -92,8 +98,23 @@ std::vector<Value> Graph::push(const std::string& op_type, const std::vector<Val
                                const Attributes& attributes, const std::vector<Type>& types) {
   std::vector<Value> outputs;
   for (const auto type : types) outputs.push_back(next(type));
-  nodes_.push_back({op_type, inputs, attributes, outputs});
+  Node node{op_type, inputs, attributes, outputs};
+  adapt(node, opset_, [&](const Value& constant) { return numbers_of(constant); });
+  nodes_.push_back(std::move(node));
   return outputs;
+}
+
+std::vector<int64_t> Graph::numbers_of(const Value& constant) const {
+  for (const auto& node : nodes_) {
+    if (node.op_type != "Constant" || node.outputs.front().id != constant.id) continue;
+    std::vector<int64_t> numbers;
+    for (const auto& number : std::get<Constant>(node.attributes.at("value")).numbers) {
+      numbers.push_back(number.integer);
+    }
+    return numbers;
+  }
+  throw UnsupportedOperatorError(
+      fmt::format("opset {} requires a constant, found the result of an operator", opset_));
 }
 
 Value Graph::constant(const Constant& constant) {

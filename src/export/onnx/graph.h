@@ -11,7 +11,7 @@
 
 /// An ONNX graph as plain data. This header does not include LibTorch, so that the sources of the
 /// translation rules compile fast. The ONNX operators are documented at
-/// https://onnx.ai/onnx/operators; the opset is 18.
+/// https://onnx.ai/onnx/operators; `opset.h` contains the opsets.
 namespace attend::onnx {
 
 /// Element types. The values are those of the enum TensorProto.DataType of ONNX.
@@ -75,13 +75,21 @@ struct Node {
 /// An ONNX graph; nodes are appended in topological order.
 class Graph {
  public:
+  explicit Graph(int64_t opset = 18) : opset_(opset) {}
+
+  /// Returns the opset of the file.
+  int64_t opset() const { return opset_; }
+  /// Returns true if the opset has the operator (see `has_operator`).
+  bool has(const std::string& op_type) const;
+
   /// Adds a graph input or initializer.
   Value add_input(Type type);
 
   /// Adds a node with one output. The output has the type of the first input unless `type` is set.
   /// If the operator does not support the type of the first input, the inputs of this type are cast
   /// to a fallback type, and the output is cast back unless `type` is set. Throws
-  /// UnsupportedOperatorError if there is no fallback type.
+  /// UnsupportedOperatorError if there is no fallback type, or if the opset cannot express the
+  /// node. Nodes have the form of opset 18; see `adapt`.
   ///
   ///     graph.add("Add", {x, y})
   ///     graph.add("Softmax", {scores}, {{"axis", -1}})
@@ -122,6 +130,9 @@ class Graph {
                           const Attributes& attributes, const std::vector<Type>& types);
   std::vector<Value> cast_all(std::vector<Value> values, Type from, Type to);
 
+  std::vector<int64_t> numbers_of(const Value& constant) const;
+
+  int64_t opset_;
   std::size_t values_ = 0;
   std::vector<Node> nodes_;
   std::map<std::string, Value> constants_;  // constants by their type, shape and numbers as text

@@ -86,10 +86,11 @@ const std::map<std::string, std::set<Type>>& types_of_nodes() {
     add(kFloats,
         {"BatchNormalization", "Ceil", "Exp", "Floor", "Gemm", "IsNaN", "LayerNormalization",
          "LeakyRelu", "Log", "LogSoftmax", "Reciprocal", "Sigmoid", "Softmax", "Sqrt", "Tanh"});
+    add(kFloats, {"Attention", "RMSNormalization"});
     add(but_bfloat16, {"Cos", "HardSigmoid", "Round", "Selu", "Sin"});
     add(up_to_float32,
         {"Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "AveragePool", "Col2Im", "Conv",
-         "ConvTranspose", "Cosh", "GRU", "GridSample", "LSTM", "RNN", "Sinh", "Tan"});
+         "ConvTranspose", "Cosh", "GRU", "Gelu", "GridSample", "LSTM", "RNN", "Sinh", "Tan"});
     return types;
   }();
   return all;

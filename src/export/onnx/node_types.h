@@ -10,8 +10,8 @@
 namespace attend::onnx {
 
 /// Returns the supported input types of each ONNX operator, by operator name. Operators that are
-/// not in the map support all types. A type is supported if opset 18 allows it and onnxruntime
-/// implements the operator for this type on the CPU.
+/// not in the map support all types. A type is supported if opset 18, or the first opset with the
+/// operator, allows it and onnxruntime implements the operator for this type on the CPU.
 ATTEND_API const std::map<std::string, std::set<Type>>& types_of_nodes();
 
 /// Returns `type` if the ONNX operator supports it. Otherwise returns the supported type to which

@@ -66,6 +66,14 @@ void rms_norm(Call& call) {
   const auto input = call.operand("input", at_least_float32(type));
   const auto dimensions = last(call.rank("input"), call.integers("normalized_shape").size());
   const auto eps = call.has("eps") ? call.real("eps") : epsilon(type);
+  if (graph.has("RMSNormalization")) {
+    const auto shape = call.integers("normalized_shape");
+    const auto weight = call.has("weight") ? call.operand("weight", input.type)
+                                           : filled(call, input.type, shape, 1);
+    return call.set_output(
+        graph.add("RMSNormalization", {input, weight},
+                  {{"axis", -static_cast<int64_t>(shape.size())}, {"epsilon", eps}}));
+  }
   auto result = normalize_rms(call, input, dimensions, eps);
   if (call.has("weight")) {
     result = graph.add("Mul", {result, call.operand("weight", input.type)});

@@ -1,14 +1,18 @@
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
 
+#include <fmt/format.h>
+
 #include <array>
 
 namespace attend::onnx {
 namespace {
 
 void grid_sampler(Call& call) {
-  if (call.rank("input") != 4)
-    call.fail("expected an input with 4 dimensions, found " + std::to_string(call.rank("input")));
+  if (call.rank("input") != 4 && call.graph().opset() < 20) {
+    call.fail(fmt::format("an input with {} dimensions requires opset 20 or newer, found opset {}",
+                          call.rank("input"), call.graph().opset()));
+  }
   // Names of LibTorch's enums GridSamplerInterpolation and GridSamplerPadding.
   constexpr std::array kModes{"bilinear", "nearest", "bicubic"};
   constexpr std::array kPaddings{"zeros", "border", "reflection"};

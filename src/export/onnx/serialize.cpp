@@ -1,10 +1,10 @@
 #include "export/onnx/serialize.h"
 
+#include "export/onnx/opset.h"
 #include "io/dtypes.h"
 #include "resolved.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/view_as_real.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
 #include <protozero/pbf_message.hpp>
@@ -16,6 +16,7 @@
 
 #include <functional>
 #include <ostream>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -24,6 +25,8 @@ namespace {
 
 namespace jit = torch::jit;
 
+/// Opset for LibTorch, which does not know newer ones. The nodes are those of `Graph::opset`, and
+/// this file writes its number.
 constexpr int64_t kOpset = 18;
 
 /// Files of protobuf must be smaller than this.
@@ -37,12 +40,14 @@ constexpr std::size_t kPage = 4096;
 // Field numbers from onnx.proto. Each enum has the name of a message in onnx.proto and contains the
 // fields that this file writes.
 enum class ModelProto : protozero::pbf_tag_type {
+  int64_ir_version = 1,
   string_producer_name = 2,
   string_producer_version = 3,
   message_graph = 7,
+  message_opset_import = 8,
   message_metadata_props = 14,
 };
-enum class GraphProto : protozero::pbf_tag_type { message_initializer = 5 };
+enum class GraphProto : protozero::pbf_tag_type { message_initializer = 5, message_input = 11 };
 enum class TensorProto : protozero::pbf_tag_type {
   packed_int64_dims = 1,
   int32_data_type = 2,
@@ -51,6 +56,7 @@ enum class TensorProto : protozero::pbf_tag_type {
   message_external_data = 13,
   enum_data_location = 14,
 };
+enum class OperatorSetIdProto : protozero::pbf_tag_type { string_domain = 1, int64_version = 2 };
 enum class StringStringEntryProto : protozero::pbf_tag_type { string_key = 1, string_value = 2 };
 
 template <typename Tag>
@@ -162,27 +168,55 @@ class ToJit {
   DynamicAxes dynamic_axes_;
 };
 
-/// Returns the ModelProto that LibTorch writes for the graph. Its initializers have the names of
-/// the weights, but no data, so that LibTorch does not copy the weights.
+/// Returns the ModelProto that LibTorch writes for the graph, of which only the graph is used. The
+/// weights are inputs after the other inputs, so that LibTorch does not copy them.
 std::string without_weights(const Model& model, const DimensionNames& dimension_names) {
-  std::map<std::string, torch::Tensor> initializers;
-  for (const auto& weight : model.weights) initializers.emplace(weight.name, at::empty({0}));
   ToJit conversion(dimension_names);
   const auto graph = conversion.convert(model);
   const auto exported = jit::export_onnx(
-      graph, initializers, kOpset, conversion.dynamic_axes(), /*defer_weight_export=*/false,
+      graph, /*initializers=*/{}, kOpset, conversion.dynamic_axes(), /*defer_weight_export=*/false,
       torch::onnx::OperatorExportTypes::ONNX, /*strip_doc_string=*/true,
       /*keep_initializers_as_inputs=*/false, /*custom_opsets=*/{}, /*add_node_names=*/true);
   return jit::serialize_model_proto_to_string(std::get<0>(exported));
 }
 
-/// Appends the fields of a message to `bytes`, except those with the tag `except`.
-template <typename Tag>
-void append_fields(protozero::pbf_message<Tag> message, Tag except, std::string& bytes) {
-  for (auto rest = message.data(); message.next(); rest = message.data()) {
-    const auto tag = message.tag();
-    message.skip();
-    if (tag != except) bytes.append(rest.data(), rest.size() - message.data().size());
+void add_opset(Builder<ModelProto>& model, const std::string& domain, int64_t version) {
+  Builder<OperatorSetIdProto> opset(model, ModelProto::message_opset_import);
+  opset.add_string(OperatorSetIdProto::string_domain, domain);
+  opset.add_int64(OperatorSetIdProto::int64_version, version);
+}
+
+/// Returns the domains of the operators that are not ONNX's own.
+std::set<std::string> domains_of(const Graph& graph) {
+  std::set<std::string> domains;
+  for (const auto& node : graph.nodes()) {
+    const auto end = node.op_type.find("::");
+    if (end != std::string::npos) domains.insert(node.op_type.substr(0, end));
+  }
+  return domains;
+}
+
+/// Returns the first fields of the ModelProto.
+std::string fields_before_graph(const Graph& graph) {
+  std::string bytes;
+  Builder<ModelProto> model(bytes);
+  model.add_int64(ModelProto::int64_ir_version, ir_version_of(graph.opset()));
+  model.add_string(ModelProto::string_producer_name, "attend");
+  model.add_string(ModelProto::string_producer_version, "LibTorch " TORCH_VERSION);
+  add_opset(model, "", graph.opset());
+  for (const auto& domain : domains_of(graph)) add_opset(model, domain, 1);
+  return bytes;
+}
+
+/// Appends the fields of a graph to `bytes`, except the inputs from index `num_inputs` on.
+void append_graph(protozero::pbf_message<GraphProto> graph, std::size_t num_inputs,
+                  std::string& bytes) {
+  std::size_t inputs = 0;
+  for (auto rest = graph.data(); graph.next(); rest = graph.data()) {
+    const bool is_input = graph.tag() == GraphProto::message_input;
+    graph.skip();
+    if (is_input && ++inputs > num_inputs) continue;
+    bytes.append(rest.data(), rest.size() - graph.data().size());
   }
 }
 
@@ -241,9 +275,15 @@ SerializedModel serialize(const Model& model, const std::map<std::string, torch:
                           const DimensionNames& dimension_names,
                           const std::map<std::string, std::string>& metadata,
                           const std::string& location, bool external_data) {
-  const auto graph_only = without_weights(model, dimension_names);
+  const auto from_libtorch = without_weights(model, dimension_names);
+  protozero::pbf_message<ModelProto> graph_field(from_libtorch);
+  graph_field.next(ModelProto::message_graph);
+  const auto graph_only = graph_field.get_view();
+
+  auto start = fields_before_graph(model.graph);
+
   const auto size_with = [&](const std::function<bool(const ValueInfo&)>& is_external) {
-    auto bytes = graph_only.size();
+    auto bytes = start.size() + graph_only.size();
     for (const auto& [name, content] : metadata) bytes += name.size() + content.size() + 100;
     for (const auto& weight : model.weights) {
       // 300 bytes are more than its numbers, the tags and the keys of external data need.
@@ -264,24 +304,17 @@ SerializedModel serialize(const Model& model, const std::map<std::string, torch:
         bytes, kMaxBytes));
   }
 
-  SerializedModel serialized;
+  SerializedModel serialized{std::move(start), {}};
   serialized.model.reserve(bytes);
-  using Message = protozero::pbf_message<ModelProto>;
-  append_fields(Message(graph_only), ModelProto::message_graph, serialized.model);
   Builder<ModelProto> proto(serialized.model);
-  // The last value of a field is valid: these override those of LibTorch.
-  proto.add_string(ModelProto::string_producer_name, "attend");
-  proto.add_string(ModelProto::string_producer_version, "LibTorch " TORCH_VERSION);
   for (const auto& [name, content] : metadata) {
     add_entry(proto, ModelProto::message_metadata_props, name, content);
   }
   InitializerWriter initializers(weights, location);
-  Message graph_field(graph_only);
-  graph_field.next(ModelProto::message_graph);
   {
     Builder<GraphProto> graph(proto, ModelProto::message_graph);
-    append_fields(protozero::pbf_message<GraphProto>(graph_field.get_message()),
-                  GraphProto::message_initializer, serialized.model);
+    append_graph(protozero::pbf_message<GraphProto>(graph_only), model.inputs.size(),
+                 serialized.model);
     for (const auto& weight : model.weights) initializers.add(weight, is_external(weight), graph);
   }
   serialized.external = std::move(initializers).external();

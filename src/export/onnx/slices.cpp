@@ -81,7 +81,10 @@ void split(Call& call) {
 
 void chunk(Call& call) {
   const auto dimension = call.dimension("dim");
-  if (is_fixed(size_of(call, dimension)) || call.num_outputs() == 1) return split(call);
+  // Without the attribute num_outputs of opset 18, Split requires equal or given lengths.
+  const bool has_num_outputs = call.graph().opset() >= 18;
+  if (is_fixed(size_of(call, dimension)) || call.num_outputs() == 1 || !has_num_outputs)
+    return split(call);
   // If the size is not divisible by the number of parts, the last part is smaller than the others,
   // both in LibTorch and in ONNX.
   const auto self = call.tensor("self");

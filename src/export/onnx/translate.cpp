@@ -51,8 +51,8 @@ std::string text_of(const std::string& what, const std::exception& why) {
 
 class Translator {
  public:
-  explicit Translator(const program::ExportedProgram& program)
-      : program_(program), translation_{program, {}}, functionalization_(translation_) {}
+  Translator(const program::ExportedProgram& program, int64_t opset)
+      : program_(program), translation_{program, Graph(opset)}, functionalization_(translation_) {}
 
   Model translate(const std::map<std::string, std::string>& tied_weights,
                   const std::vector<std::string>& output_names) && {
@@ -192,8 +192,8 @@ class Translator {
 
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
-                const std::vector<std::string>& output_names) {
-  return Translator(program).translate(tied_weights, output_names);
+                const std::vector<std::string>& output_names, int64_t opset) {
+  return Translator(program, opset).translate(tied_weights, output_names);
 }
 
 }  // namespace attend::onnx

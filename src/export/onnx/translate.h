@@ -41,12 +41,12 @@ class UnsupportedOperatorsError : public std::runtime_error {
   std::string remedy;  ///< what the user can do; may be empty
 };
 
-/// Translates a program to ONNX. If several weights have the same data, `tied_weights` maps each of
-/// them, except the first, to the first. Weights are identified by `Input::target`.
+/// Translates a program to an opset of ONNX. If several weights have the same data, `tied_weights`
+/// maps each of them, except the first, to the first. Weights are identified by `Input::target`.
 /// Throws UnsupportedOperatorsError if an operator is not supported, and std::runtime_error if an
 /// input, weight or output is not supported, for example because of its dtype.
 Model translate(const program::ExportedProgram& program,
                 const std::map<std::string, std::string>& tied_weights,
-                const std::vector<std::string>& output_names);
+                const std::vector<std::string>& output_names, int64_t opset);
 
 }  // namespace attend::onnx
