@@ -35,6 +35,29 @@ struct CallsUntranslatedOperator : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x) { return user::untranslated(x) + 1; }
 };
 
+TEST(OnnxTranslation, NodesThatOnnxDoesNotAllowThrow) {
+  const TemporaryDirectory directory;
+  register_onnx_translation("aten::lgamma", [](OnnxCall& call) {
+    call.set_output(call.add("Relu", {call.tensor("self")}, {{"slope", int64_t{1}}}));
+  });
+  register_onnx_translation("aten::i0", [](OnnxCall& call) {  // of another shape
+    call.set_output(call.add("ReduceSum", {call.tensor("self")}, {{"keepdims", int64_t{0}}}));
+  });
+  struct Lgamma : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) { return x.lgamma(); }
+  };
+  struct I0 : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) { return x.i0(); }
+  };
+  const auto run = [&](const auto& module) {
+    export_onnx(module, torch::ones({2, 3}), directory / "model.onnx", kDynamicBatch);
+  };
+  EXPECT_THAT([&] { run(std::make_shared<Lgamma>()); },
+              throws_naming<std::runtime_error>("Relu", "slope"));
+  EXPECT_THAT([&] { run(std::make_shared<I0>()); }, testing::Throws<std::runtime_error>());
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
 TEST(OnnxTranslation, AddsNodes) {
   user::register_translations();
   const TemporaryDirectory directory;

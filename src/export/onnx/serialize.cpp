@@ -5,6 +5,7 @@
 #include "resolved.h"
 
 #include <ATen/ops/empty.h>
+#include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
 #include <protozero/pbf_message.hpp>
@@ -180,6 +181,25 @@ std::string without_weights(const Model& model, const DimensionNames& dimension_
   return jit::serialize_model_proto_to_string(std::get<0>(exported));
 }
 
+/// Throws std::runtime_error if ONNX's checker, which is part of LibTorch, rejects the model, or if
+/// its shape inference finds other types or shapes.
+void check(const std::string& model) {
+  struct Collector : c10::WarningHandler {
+    void process(const c10::Warning& warning) override { text += warning.msg(); }
+    std::string text;
+  };
+  Collector warnings;  // LibTorch only warns about errors of the shape inference
+  try {
+    const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
+    jit::check_onnx_proto(model);
+  } catch (const std::exception& error) {
+    warnings.text += error.what();
+  }
+  if (!warnings.text.empty()) {
+    throw std::runtime_error(fmt::format("the ONNX graph is invalid: {}", warnings.text));
+  }
+}
+
 void add_opset(Builder<ModelProto>& model, const std::string& domain, int64_t version) {
   Builder<OperatorSetIdProto> opset(model, ModelProto::message_opset_import);
   opset.add_string(OperatorSetIdProto::string_domain, domain);
@@ -281,6 +301,9 @@ SerializedModel serialize(const Model& model, const std::map<std::string, torch:
   const auto graph_only = graph_field.get_view();
 
   auto start = fields_before_graph(model.graph);
+  auto without_data = start;
+  Builder<ModelProto>(without_data).add_message(ModelProto::message_graph, graph_only);
+  check(without_data);
 
   const auto size_with = [&](const std::function<bool(const ValueInfo&)>& is_external) {
     auto bytes = start.size() + graph_only.size();

@@ -30,7 +30,8 @@ struct SerializedModel {
 /// that are not in `dimension_names` get generated names. `metadata` is written as metadata
 /// properties. The weights are in a second file, except the smallest ones, if `external_data` is
 /// true or the ModelProto would exceed the limit of protobuf; `location` is the name of this file.
-/// Throws std::runtime_error if the ModelProto exceeds the limit nevertheless.
+/// Throws std::runtime_error if the ModelProto exceeds the limit nevertheless, or if ONNX's checker
+/// rejects it.
 SerializedModel serialize(const Model& model, const std::map<std::string, torch::Tensor>& weights,
                           const DimensionNames& dimension_names,
                           const std::map<std::string, std::string>& metadata,
