@@ -2,6 +2,7 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/model_export/export_plan.h"
+#include "attend/nn/cast_copy.h"
 #include "commands.h"
 #include "io/utf8.h"
 #include "options.h"
@@ -16,6 +17,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <utility>
 
 namespace attend::app {
 
@@ -27,9 +29,17 @@ enum class ExportFormat {
   safetensors,  ///< weights only
 };
 
+/// Dtype of the floating point weights in the file.
+enum class ExportDtype { fp32, fp16, bf16 };
+
 }  // namespace attend::app
 
 namespace attend {
+
+template <>
+struct EnumNames<app::ExportDtype> {
+  static constexpr std::array<std::string_view, 3> names{"fp32", "fp16", "bf16"};
+};
 
 template <>
 struct EnumNames<app::ExportFormat> {
@@ -49,6 +59,7 @@ struct ExportArguments {
   std::string out;
   std::string format;  ///< name of the format; empty = determined by the file extension
   bool overwrite = false;
+  std::string dtype = "fp32";
   OnnxOptions onnx;
 };
 
@@ -103,9 +114,34 @@ void check_options(const ExportArguments& arguments, ExportFormat format) {
   }
 }
 
-ExportReport write(train::Run& run, ExportFormat format, const ExportArguments& arguments) {
+/// A plan, and how much the cast of the weights changes the outputs for the example inputs.
+struct CastPlan {
+  ExportPlan plan;
+  double change = 0.0;   ///< largest absolute change of an output
+  double largest = 0.0;  ///< largest absolute value of an output
+};
+
+template <typename Model>
+CastPlan cast_plan_of(const Model& model, const ExportArguments& arguments) {
+  const auto dtype = parse_choice<ExportDtype>("--dtype", arguments.dtype);
+  auto original = plan_export(model);
+  if (dtype == ExportDtype::fp32) return {std::move(original)};
+  const auto type = dtype == ExportDtype::fp16 ? torch::kHalf : torch::kBFloat16;
+  CastPlan cast{plan_export(cast_copy(model, type))};
+  const torch::NoGradGuard no_grad;
+  auto inputs = original.example_inputs;
+  const auto expected = original.forward(inputs).tensors.front();
+  for (auto& input : inputs) input = input.is_floating_point() ? input.to(type) : input;
+  const auto found = cast.plan.forward(inputs).tensors.front();
+  cast.change = (found.to(torch::kFloat) - expected).abs().max().template item<double>();
+  cast.largest = expected.abs().max().template item<double>();
+  return cast;
+}
+
+ExportReport write(CastPlan& cast, train::Run& run, ExportFormat format,
+                   const ExportArguments& arguments) {
   const fs::path out = arguments.out;
-  auto plan = std::visit([](const auto& model) { return plan_export(model); }, run.model);
+  auto& plan = cast.plan;
   plan.options.extra_files = extra_files(run);
   if (format == ExportFormat::pt2 || format == ExportFormat::onnx)
     plan.options.extra_files = texts_of(plan.options.extra_files);
@@ -150,13 +186,19 @@ void run_export(const ExportArguments& arguments) {
                       arguments.overwrite);
   }
   auto run = arguments.run.load();
-  const auto report = write(run, format, arguments);
+  auto cast =
+      std::visit([&](const auto& model) { return cast_plan_of(model, arguments); }, run.model);
+  const auto report = write(cast, run, format, arguments);
   const auto second = report.external_data.empty()
                           ? ""
                           : fmt::format(", and {}, {} bytes", report.external_data.string(),
                                         fs::file_size(report.external_data));
   fmt::print("{}: {}, {} bytes{}; {}\n", arguments.out, to_string(format),
              fs::file_size(arguments.out), second, verification_text(format, report));
+  if (arguments.dtype != "fp32") {
+    fmt::print("{} changes the outputs by at most {:.2g}; their largest absolute value is {:.2g}\n",
+               arguments.dtype, cast.change, cast.largest);
+  }
   for (const auto& read : report.values_read) {
     fmt::print(
         stderr,
@@ -182,6 +224,10 @@ void add_export_command(CLI::App& app) {
       ->type_name(choices<ExportFormat>())
       ->default_str("from the extension: .pt, .pt2, .onnx, .safetensors")
       ->group("Output");
+  command->add_option("--dtype", arguments->dtype, "dtype of the weights in the file")
+      ->type_name(choices<ExportDtype>())
+      ->capture_default_str()
+      ->group("Output");
   command
       ->add_flag("--external-data", arguments->onnx.external_data,
                  "onnx: write the weights to a second file, FILE.data; from 2 GiB, always")
@@ -205,7 +251,7 @@ void add_export_command(CLI::App& app) {
       "Examples:\n"
       "  attend export runs/first -o model.pt\n"
       "  attend export runs/first -o model.onnx\n"
-      "  attend export runs/first -o model.onnx --opset 23\n"
+      "  attend export runs/first -o model.onnx --dtype fp16 --opset 23\n"
       "  attend export runs/first --weights last --format pt2 -o newest.bin");
   command->callback([=] { run_export(*arguments); });
 }

@@ -14,6 +14,7 @@
 #include "attend/nn/attention_hook.h"
 #include "attend/nn/attention_sinks.h"
 #include "attend/nn/branch_scale.h"
+#include "attend/nn/cast_copy.h"
 #include "attend/nn/checkpoint.h"
 #include "attend/nn/cloneable.h"
 #include "attend/nn/constant.h"

@@ -57,6 +57,19 @@ class Export(CommandTest):
         path.unlink()
         self.refuses(["export", self.run_directory, "-o", path], str(second), "exists", "--overwrite")
 
+    def test_dtype(self):
+        for format, dtype, name in (("pt", "fp16", "float16"), ("pt2", "fp16", "float16"),
+                                    ("onnx", "fp16", "float16"), ("onnx", "bf16", "bfloat16"),
+                                    ("safetensors", "bf16", "bfloat16")):
+            with self.subTest(format, dtype=dtype):
+                path = self.folder / f"{dtype}.{format}"
+                result = self.succeeds("export", self.run_directory, "-o", path, "--dtype", dtype)
+                self.assertRegex(result.stdout, rf"\n{dtype} changes the outputs by at most 0?\.\d+")
+                tensors = json.loads(self.succeeds("inspect", path, "--json").stdout)["tensors"]
+                self.assertEqual({tensor["dtype"] for tensor in tensors if "float" in tensor["dtype"]}, {name})
+        self.refuses(["export", self.run_directory, "-o", self.folder / "x.onnx", "--dtype", "int8"],
+                     "--dtype", "fp16", "int8")
+
     def test_options_without_effect(self):
         for flags in (["--opset", "20"], ["--external-data"]):
             self.refuses(["export", self.run_directory, "-o", self.folder / "unused.pt", *flags], flags[0], "torchscript")
