@@ -17,6 +17,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <type_traits>
 #include <utility>
 
 namespace attend::app {
@@ -60,6 +61,7 @@ struct ExportArguments {
   std::string format;  ///< name of the format; empty = determined by the file extension
   bool overwrite = false;
   std::string dtype = "fp32";
+  bool with_cache = false;
   OnnxOptions onnx;
 };
 
@@ -112,6 +114,21 @@ void check_options(const ExportArguments& arguments, ExportFormat format) {
     if (arguments.onnx.external_data) refuse_without_effect("--external-data", where);
     if (arguments.onnx.opset != OnnxOptions().opset) refuse_without_effect("--opset", where);
   }
+  if (!arguments.with_cache) return;
+  if (format == ExportFormat::safetensors) refuse_without_effect("--with-cache", where);
+  if (format == ExportFormat::torchscript)
+    refuse_without_effect("--with-cache", where, "call the method step of the file");
+}
+
+template <typename Model>
+ExportPlan plan_of(const Model& model, const ExportArguments& arguments) {
+  if (!arguments.with_cache) return plan_export(model);
+  if constexpr (std::is_same_v<Model, LanguageModel>) {
+    return plan_export_with_cache(model);
+  } else {
+    throw InputError(fmt::format("--with-cache: expected a language model, found a {}",
+                                 train::kModelKinds.at(train::Model(model).index())));
+  }
 }
 
 /// A plan, and how much the cast of the weights changes the outputs for the example inputs.
@@ -124,10 +141,10 @@ struct CastPlan {
 template <typename Model>
 CastPlan cast_plan_of(const Model& model, const ExportArguments& arguments) {
   const auto dtype = parse_choice<ExportDtype>("--dtype", arguments.dtype);
-  auto original = plan_export(model);
+  auto original = plan_of(model, arguments);
   if (dtype == ExportDtype::fp32) return {std::move(original)};
   const auto type = dtype == ExportDtype::fp16 ? torch::kHalf : torch::kBFloat16;
-  CastPlan cast{plan_export(cast_copy(model, type))};
+  CastPlan cast{plan_of(cast_copy(model, type), arguments)};
   const torch::NoGradGuard no_grad;
   auto inputs = original.example_inputs;
   const auto expected = original.forward(inputs).tensors.front();
@@ -229,6 +246,10 @@ void add_export_command(CLI::App& app) {
       ->capture_default_str()
       ->group("Output");
   command
+      ->add_flag("--with-cache", arguments->with_cache,
+                 "onnx, pt2: the KV cache of a language model is an input and an output")
+      ->group("Output");
+  command
       ->add_flag("--external-data", arguments->onnx.external_data,
                  "onnx: write the weights to a second file, FILE.data; from 2 GiB, always")
       ->group("Output");
@@ -251,7 +272,7 @@ void add_export_command(CLI::App& app) {
       "Examples:\n"
       "  attend export runs/first -o model.pt\n"
       "  attend export runs/first -o model.onnx\n"
-      "  attend export runs/first -o model.onnx --dtype fp16 --opset 23\n"
+      "  attend export runs/first -o model.onnx --with-cache --dtype fp16 --opset 23\n"
       "  attend export runs/first --weights last --format pt2 -o newest.bin");
   command->callback([=] { run_export(*arguments); });
 }

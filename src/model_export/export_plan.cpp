@@ -2,13 +2,18 @@
 
 #include "attend/export/pt2.h"
 #include "attend/ops/attention_recorder.h"
+#include "attend/ops/positions.h"
 #include "model_export/past_key_values.h"
 #include "model_export/torchscript_source.h"
 #include "models/rolling_window.h"
 
 #include <ATen/ops/arange.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/full_like.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/stack.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -94,7 +99,10 @@ ExportReport export_torchscript(const ExportPlan& plan, const std::filesystem::p
 }
 
 ExportReport export_pt2(const ExportPlan& plan, const std::filesystem::path& path) {
-  return export_pt2(*plan.model, plan.forward, plan.example_inputs, path, plan.options);
+  auto options = plan.options;
+  // Names of inputs must be identifiers.
+  for (auto& name : options.input_names) std::replace(name.begin(), name.end(), '.', '_');
+  return export_pt2(*plan.model, plan.forward, plan.example_inputs, path, options);
 }
 
 ExportReport export_onnx(const ExportPlan& plan, const std::filesystem::path& path,
@@ -145,6 +153,61 @@ ExportPlan plan_export(LanguageModel model) {
       {"generate", {tokens, 3, 0.0}},     // greedy
       {"generate", {tokens, 3, 1.0, 2}},  // sampled with top_k = 2
       {"generate", {example_tokens(context, config.vocab_size, weight.device()), 2, 0.0}}};
+  return plan;
+}
+
+ExportPlan plan_export_with_cache(LanguageModel model) {
+  const auto& config = model->config;
+  const auto layers = config.stack.num_layers;
+  const auto max_seq_len = config.max_seq_len;
+  TORCH_CHECK_VALUE(has_step(layers, max_seq_len), "num_layers (", layers,
+                    ") must be 1 or more and max_seq_len (", max_seq_len,
+                    ") must be 2 or more to export a cache");
+  const auto& weight = model->embedding->token->weight;
+  const auto before = example_past_length(max_seq_len);
+  const auto tokens = example_tokens(1, config.vocab_size, weight.device());
+  const auto past = example_past(config.stack, layers, before, weight);
+  ExportPlan plan;
+  plan.model = model.ptr();
+  plan.forward = [model](const Inputs& in) mutable -> Outputs {
+    const auto& ids = in[0];
+    const auto& past_key = in[3];
+    // Attention requires a mask of S = P + T tokens. A mask of another length is cut, or extended
+    // with tokens, so that its length needs no relation to the other sizes.
+    const auto all = at::cat({at::ones_like(past_key.select(1, 0).select(-1, 0), torch::kBool),
+                              at::ones_like(ids, torch::kBool)},
+                             1);  // (B, S)
+    const auto key_mask = at::cat({in[1] != 0, all}, 1).index_select(1, positions_like(all, -1));
+    PastKeyValues past_key_values({in.begin() + 3, in.end()}, in[2], key_mask);
+    const auto x = model->embedding->forward(ids, in[2]);  // (B, T, E)
+    const auto y = model->decoder->forward(x, {.causal = true}, {.hook = &past_key_values});
+    auto outputs = past_key_values.updated_layers();
+    outputs.insert(outputs.begin(), model->logits(y));
+    return outputs;
+  };
+  auto mask = at::ones({kBatch, before + 1}, tokens.options());
+  mask[0][0] = 0;
+  plan.example_inputs = {tokens, mask, at::full_like(tokens, before)};
+  const auto batch_of = [](std::size_t input) -> DynamicDimension {
+    return {input, 0, "batch_size"};
+  };
+  const auto length_of = [&](std::size_t input, int64_t dimension, const char* name) {
+    return length(input, dimension, max_seq_len, name);
+  };
+  plan.options.input_names = {"input_ids", "attention_mask", "position_ids"};
+  plan.options.output_names = {"logits"};
+  plan.options.dynamic = {batch_of(0), length_of(0, 1, "sequence_length"),
+                          batch_of(1), {1, 1, "total_sequence_length", 1, 2 * max_seq_len},
+                          batch_of(2), length_of(2, 1, "sequence_length")};
+  for (const auto& part : past.flatten(0, 1).unbind()) {
+    const auto input = plan.example_inputs.size();
+    const auto name = fmt::format("{}.{}", (input - 3) / 2, input % 2 == 1 ? "key" : "value");
+    plan.example_inputs.push_back(part);
+    plan.options.input_names.push_back("past_key_values." + name);
+    plan.options.output_names.push_back("present." + name);
+    plan.options.dynamic.push_back(batch_of(input));
+    plan.options.dynamic.push_back(length_of(input, 2, "past_sequence_length"));
+  }
   return plan;
 }
 

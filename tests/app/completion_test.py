@@ -78,7 +78,7 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("attend generate --embed"), [])
         self.assertEqual(self.complete("attend export -"),
                          ["-h", "--help", "--weights", "--device", "--threads", "-o", "--out",
-                          "--format", "--overwrite"])
+                          "--format", "--dtype", "--with-cache", "--external-data", "--opset", "--overwrite"])
         self.assertEqual(self.complete("attend export --format "),
                          ["torchscript", "pt2", "onnx", "safetensors"])
 

@@ -5,6 +5,7 @@ CTest sets ATTEND to the path of the command `attend`. Exits with 77 (skipped) i
 torch.
 """
 
+import importlib.util
 import io
 import json
 import os
@@ -124,6 +125,29 @@ class LoadInPython(unittest.TestCase):
             (name, probability), (other_name, other_probability) = line.split("\t"), other.split("\t")
             self.assertEqual(name, other_name)
             self.assertAlmostEqual(float(probability), float(other_probability), delta=2e-4)
+
+    def test_the_example_with_a_cache_prints_the_text_of_attend_generate(self):
+        if importlib.util.find_spec("onnxruntime") is None:
+            self.skipTest("this Python has no onnxruntime")
+        example = pathlib.Path(__file__).resolve().parents[2] / "examples" / "serve" / "generate.py"
+        with tempfile.TemporaryDirectory() as folder:
+            run, text = pathlib.Path(folder, "run"), pathlib.Path(folder, "text.txt")
+            text.write_text("the quick brown fox jumps over the lazy dog. " * 40)
+
+            def output(*command):
+                return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+            output(ATTEND, "train", "--text", text, "--out", run, "--max-steps", "40", "--embed-dim", "32",
+                   "--num-layers", "2", "--num-heads", "4", "--num-kv-heads", "2", "--positions", "rotary")
+            expected = output(ATTEND, "generate", run, "--prompt", "the quick", "--temperature", "0",
+                              "--max-new-tokens", "30", "--no-echo")
+            for name, flags in (("plain", ()), ("newest", ("--opset", "23")),
+                                ("half", ("--dtype", "fp16", "--external-data"))):
+                with self.subTest(name):
+                    model = pathlib.Path(folder, f"{name}.onnx")
+                    output(ATTEND, "export", run, "-o", model, "--with-cache", *flags)
+                    found = output(sys.executable, example, model, "the quick", "30")
+                    self.assertEqual(found.rstrip("\n"), expected.rstrip("\n"))
 
     def check(self, *flags, layers=2, norm_order="pre"):
         archive, weights, vocabulary = self.export(*flags, layers=layers)

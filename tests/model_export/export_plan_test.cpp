@@ -1,8 +1,11 @@
 #include "attend/model_export/export_plan.h"
 
+#include "attend/export/onnx_contents.h"
 #include "attend/models/generation.h"
 #include "attend/ops/attention_recorder.h"
+#include "attend/pt2/pt2_program.h"
 #include "support/close.h"
+#include "support/stack_configs.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
@@ -11,6 +14,8 @@
 
 namespace attend {
 namespace {
+
+using Tensors = std::vector<torch::Tensor>;
 
 template <typename Model>
 torch::jit::Module exported(Model model) {
@@ -136,6 +141,94 @@ TEST(ExportPlan, ReturnsAttentionWeightsOfAllLayers) {
   const AttentionRecorder recorder;
   model(tokens);
   EXPECT_TRUE(close(call(file, "attention", {tokens}), torch::stack(recorder.weights()), 1e-6));
+}
+
+LanguageModel model_of(const StackConfig& stack) {
+  LanguageModel model(LanguageModelConfig{.vocab_size = 11, .max_seq_len = 12, .stack = stack});
+  model->eval();
+  return model;
+}
+
+/// Decodes `count` tokens greedily with a program that has a cache (see `plan_export_with_cache`).
+/// `prompts` (B, T) and `is_token` (B, T), false for padding on the left.
+torch::Tensor decode(const ExportPlan& plan, const Forward& program, const torch::Tensor& prompts,
+                     const torch::Tensor& is_token, int64_t count) {
+  const torch::NoGradGuard no_grad;
+  auto mask = torch::cat({torch::zeros({prompts.size(0), 1}, torch::kLong), is_token}, 1);
+  Tensors inputs{prompts, mask, (is_token.to(torch::kLong).cumsum(1) - 1).clamp_min(0)};
+  for (std::size_t i = 3; i < plan.example_inputs.size(); ++i) {  // a cache of one masked token
+    const auto& past = plan.example_inputs[i];
+    inputs.push_back(
+        torch::zeros({prompts.size(0), past.size(1), 1, past.size(3)}, past.options()));
+  }
+  std::vector<torch::Tensor> generated;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto outputs = program(inputs).tensors;
+    generated.push_back(outputs.at(0).select(1, -1).argmax(-1, true));  // (B, 1)
+    mask = torch::cat({mask, torch::ones({prompts.size(0), 1}, torch::kLong)}, 1);
+    inputs = {generated.back(), mask, inputs.at(2).slice(1, -1) + 1};
+    inputs.insert(inputs.end(), outputs.begin() + 1, outputs.end());
+  }
+  return torch::cat(generated, 1);
+}
+
+torch::Tensor generated(LanguageModel& model, const torch::Tensor& prompt, int64_t count) {
+  const std::vector<int64_t> tokens(prompt.const_data_ptr<int64_t>(),
+                                    prompt.const_data_ptr<int64_t>() + prompt.numel());
+  return torch::tensor(
+      generate(model, tokens, {.max_new_tokens = count, .sampling = {.temperature = 0.0}}).tokens);
+}
+
+class CachedStack : public testing::TestWithParam<NamedStack> {};
+
+TEST_P(CachedStack, GeneratesAsTheModel) {
+  auto model = model_of(GetParam().config);
+  const auto plan = plan_export_with_cache(model);
+  // The second prompt is shorter, so it is padded on the left.
+  const auto prompts = torch::randint(11, {2, 5}, torch::kLong);
+  const auto is_token = torch::arange(5) >= torch::tensor({{0}, {2}});
+  const auto found = decode(plan, plan.forward, prompts, is_token, 6);
+  EXPECT_TRUE(found[0].equal(generated(model, prompts[0], 6)));
+  EXPECT_TRUE(found[1].equal(generated(model, prompts[1].slice(0, 2).contiguous(), 6)));
+}
+
+std::vector<NamedStack> stacks_with_layers() {
+  auto all = each_stack();
+  std::erase_if(all, [](const NamedStack& stack) { return stack.config.num_layers == 0; });
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, CachedStack, testing::ValuesIn(stacks_with_layers()),
+                         [](const auto& stack) { return std::string(stack.param.name); });
+
+TEST(ExportPlan, ExportsTheCacheOfALanguageModel) {
+  const TemporaryDirectory directory;
+  auto model = model_of({.num_layers = 2, .num_heads = 4, .num_kv_heads = 2, .embed_dim = 8});
+  const auto plan = plan_export_with_cache(model);
+  export_onnx(plan, directory / "model.onnx");
+  const auto contents = onnx_contents(directory / "model.onnx");
+  using testing::ElementsAre;
+  const std::string past = "float32 (batch_size, 2, past_sequence_length, 2)";
+  EXPECT_THAT(contents.inputs,
+              ElementsAre("input_ids: int64 (batch_size, sequence_length)",
+                          "attention_mask: int64 (batch_size, total_sequence_length)",
+                          "position_ids: int64 (batch_size, sequence_length)",
+                          "past_key_values.0.key: " + past, "past_key_values.0.value: " + past,
+                          "past_key_values.1.key: " + past, "past_key_values.1.value: " + past));
+  EXPECT_EQ(contents.outputs.at(0), "logits: float32 (batch_size, sequence_length, 11)");
+  EXPECT_THAT(contents.outputs.at(4), testing::HasSubstr("present.1.value: "));
+
+  export_pt2(plan, directory / "model.pt2");
+  const auto program = load_pt2(directory / "model.pt2");
+  const auto prompt = torch::randint(11, {1, 4}, torch::kLong);
+  const auto run = [&](const Tensors& inputs) { return Outputs(program.forward(inputs)); };
+  EXPECT_TRUE(
+      decode(plan, run, prompt, torch::ones_like(prompt), 5)[0].equal(generated(model, prompt, 5)));
+}
+
+TEST(ExportPlan, RejectsModelsWithoutACache) {
+  EXPECT_THAT([] { plan_export_with_cache(model_of({.num_layers = 0})); },
+              throws_naming<c10::ValueError>("num_layers", "0"));
 }
 
 TEST(ExportPlan, HasOnlyForwardWithoutLayers) {

@@ -54,6 +54,21 @@ ATTEND_API ExportReport export_onnx(const ExportPlan& plan, const std::filesyste
 ///   S tokens that precede `tokens`. S may be 0.
 ATTEND_API ExportPlan plan_export(LanguageModel model);
 
+/// Returns the plan of a language model whose KV cache is an input and an output, named as in the
+/// ONNX files of Optimum. In .pt2 archives, the names of inputs have underscores instead of dots.
+/// `forward` has these inputs, for a model with L layers, G key-value heads and head width D:
+///
+/// - `input_ids` (B, T), int64: the new tokens
+/// - `attention_mask` (B, P + T), int64: 0 = padding, also among the P cached tokens
+/// - `position_ids` (B, T), int64: positions of the new tokens, less than max_seq_len
+/// - `past_key_values.N.key` and `past_key_values.N.value` (B, G, P, D) for N = 0 .. L - 1: cache
+///
+/// and these outputs: `logits` (B, T, V), and `present.N.key` and `present.N.value`
+/// (B, G, P + T, D), the cache for the next call. P must be 1 or more: in the first call, pass a
+/// cache of one token, whose `attention_mask` is 0. Throws c10::ValueError if the model has no
+/// layers, or if its max_seq_len is 1.
+ATTEND_API ExportPlan plan_export_with_cache(LanguageModel model);
+
 /// Returns the plan of a classifier. `forward(tokens)` maps int64 (B, T) to logits (B, C).
 /// TorchScript files have these methods as well:
 ///
