@@ -1,13 +1,13 @@
 // Compares the time of a forward pass with the time of the program that `load_pt2` loads from the
 // .pt2 archive of the module:
 //
-//     bench_load_pt2 [ROUNDS]
+//     bench_load_pt2 [ROUNDS] [gpt2|chain]
 //
-// First, a model of the size of GPT-2 124M, for several inputs. Then a chain of operators on small
-// tensors, which measures the time that a node takes besides the computation: called from C++,
-// called through the dispatcher with boxed arguments, and run by `load_pt2`. All sides first
-// compute the same outputs, and are then called in turns. Prints the medians and the median of the
-// ratios.
+// First, two models of the size of GPT-2 124M, for several inputs: one of attend, and one that
+// calls LibTorch's operators. Then a chain of operators on small tensors, which measures the time
+// that a node takes besides the computation: called from C++, called through the dispatcher with
+// boxed arguments, and run by `load_pt2`. All sides first compute the same outputs, and are then
+// called in turns. Prints the medians and the median of the ratios.
 #include "attend/export/pt2.h"
 #include "attend/model_export/export_plan.h"
 #include "attend/models/language_model.h"
@@ -129,6 +129,76 @@ void run_chain(int64_t rounds) {
   }
 }
 
+/// GPT-2 124M, written with LibTorch's functions.
+struct PlainGpt2Impl : torch::nn::Module {
+  static constexpr int64_t kLayers = 12, kHeads = 12, kWidth = 768, kVocab = 50257, kLength = 1024;
+
+  torch::Tensor weight(std::vector<int64_t> shape) {
+    return register_parameter(fmt::format("weight{}", parameters().size()),
+                              0.02 * torch::randn(shape));
+  }
+  torch::Tensor norm(const torch::Tensor& x, std::size_t at) const {
+    return torch::layer_norm(x, {kWidth}, weights[at], weights[at + 1]);
+  }
+  torch::Tensor linear(const torch::Tensor& x, std::size_t at) const {
+    return torch::linear(x, weights[at], weights[at + 1]);
+  }
+
+  PlainGpt2Impl() {
+    for (int64_t i = 0; i < kLayers; ++i) {
+      for (const auto& [rows, columns] :
+           {std::pair{3 * kWidth, kWidth}, std::pair{kWidth, kWidth}, std::pair{4 * kWidth, kWidth},
+            std::pair{kWidth, 4 * kWidth}}) {
+        weights.push_back(weight({rows, columns}));
+        weights.push_back(weight({rows}));
+      }
+      for (int j = 0; j < 4; ++j) weights.push_back(weight({kWidth}));
+    }
+    for (int j = 0; j < 2; ++j) weights.push_back(weight({kWidth}));
+  }
+
+  torch::Tensor forward(const torch::Tensor& ids) {  // (B, T)
+    const auto places = torch::arange(ids.size(1), ids.options());
+    auto x = torch::embedding(tokens, ids) + torch::embedding(positions, places);
+    for (std::size_t at = 0; at < 12 * kLayers; at += 12) {
+      const auto heads = linear(norm(x, at + 8), at).unflatten(-1, {3, kHeads, -1});
+      const auto qkv = heads.permute({2, 0, 3, 1, 4}).unbind();  // (B, H, T, D)
+      const auto y = torch::scaled_dot_product_attention(qkv[0], qkv[1], qkv[2], {}, 0.0, true);
+      x = x + linear(y.transpose(1, 2).flatten(2), at + 2);
+      x = x + linear(torch::gelu(linear(norm(x, at + 10), at + 4), "tanh"), at + 6);
+    }
+    return torch::linear(norm(x, 12 * kLayers), tokens);  // (B, T, V)
+  }
+
+  torch::Tensor tokens = weight({kVocab, kWidth});
+  torch::Tensor positions = weight({kLength, kWidth});
+  std::vector<torch::Tensor> weights;
+};
+TORCH_MODULE(PlainGpt2);
+
+void compare(const char* name, const Forward& module, const Pt2Program& program, int64_t rounds) {
+  std::cout << fmt::format("{}\n{:>8} {:>12} {:>12} {:>7}\n", name, "tokens", "module", "load_pt2",
+                           "ratio");
+  for (const int64_t length : {1, 16, 128, 512}) {
+    const auto tokens = torch::randint(50257, {1, length}, torch::kLong);
+    const auto difference =
+        (program.forward({tokens}).front() - module({tokens}).front()).abs().max().item<double>();
+    if (!(difference < 1e-3)) {
+      throw std::runtime_error(fmt::format("the logits differ by {}", difference));
+    }
+    std::vector<double> modules;
+    std::vector<double> programs;
+    std::vector<double> ratios;
+    for (int64_t i = 0; i < rounds; ++i) {
+      modules.push_back(seconds_of([&] { module({tokens}); }));
+      programs.push_back(seconds_of([&] { program.forward({tokens}); }));
+      ratios.push_back(programs.back() / modules.back());
+    }
+    std::cout << fmt::format("{:>8} {:>9.1f} ms {:>9.1f} ms {:>7.3f}\n", length,
+                             1e3 * median(modules), 1e3 * median(programs), median(ratios));
+  }
+}
+
 void run_gpt2(int64_t rounds) {
   LanguageModel model(LanguageModelConfig{.vocab_size = 50257,
                                           .max_seq_len = 1024,
@@ -139,27 +209,16 @@ void run_gpt2(int64_t rounds) {
   model->eval();
   const auto path = std::filesystem::temp_directory_path() / "bench_load_pt2.pt2";
   export_pt2(plan_export(model), path);
-  const auto program = load_pt2(path);
+  compare(
+      "attend::LanguageModel", [&](const auto& in) { return std::vector{model(in[0])}; },
+      load_pt2(path), rounds);
+  const PlainGpt2 plain;
+  export_pt2(plain, torch::randint(50257, {1, 16}, torch::kLong), path,
+             {.dynamic = {{0, 1, "length", 1, 1024}}});
+  compare(
+      "operators of LibTorch", [&](const auto& in) { return std::vector{plain->forward(in[0])}; },
+      load_pt2(path), rounds);
   std::filesystem::remove(path);
-  std::cout << fmt::format("{:>8} {:>12} {:>12} {:>7}\n", "tokens", "module", "load_pt2", "ratio");
-  for (const int64_t length : {1, 16, 128, 512}) {
-    const auto tokens = torch::randint(50257, {1, length}, torch::kLong);
-    const auto difference =
-        (program.forward({tokens}).front() - model(tokens)).abs().max().item<double>();
-    if (!(difference < 1e-3)) {
-      throw std::runtime_error(fmt::format("the logits differ by {}", difference));
-    }
-    std::vector<double> modules;
-    std::vector<double> programs;
-    std::vector<double> ratios;
-    for (int64_t i = 0; i < rounds; ++i) {
-      modules.push_back(seconds_of([&] { model(tokens); }));
-      programs.push_back(seconds_of([&] { program.forward({tokens}); }));
-      ratios.push_back(programs.back() / modules.back());
-    }
-    std::cout << fmt::format("{:>8} {:>9.1f} ms {:>9.1f} ms {:>7.3f}\n", length,
-                             1e3 * median(modules), 1e3 * median(programs), median(ratios));
-  }
 }
 
 }  // namespace
@@ -169,8 +228,9 @@ int main(int argc, char** argv) {
   try {
     const torch::NoGradGuard no_grad;
     const auto rounds = argc > 1 ? std::stoll(argv[1]) : 20;
-    attend::run_gpt2(rounds);
-    attend::run_chain(rounds);
+    const std::string part = argc > 2 ? argv[2] : "";
+    if (part.empty() || part == "gpt2") attend::run_gpt2(rounds);
+    if (part.empty() || part == "chain") attend::run_chain(rounds);
   } catch (const std::exception& error) {
     std::cerr << "bench_load_pt2: " << error.what() << "\n";
     return 1;

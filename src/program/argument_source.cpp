@@ -5,6 +5,7 @@
 
 #include <ATen/ScalarOps.h>
 
+#include <functional>
 #include <optional>
 #include <type_traits>
 #include <utility>
@@ -21,10 +22,15 @@ struct MakeSource {
   const c10::TypePtr& type;
   torch::Device device;
 
-  static Source constant(const IValue& value) { return constant_source(value); }
-  Source value_at(const std::string& name) const {
-    const auto at = table.find(name);
-    return {.read = [at](const Values& values) { return values[at]; }, .slots = {at}};
+  static Source constant(const IValue& value) { return {.constant = value}; }
+  /// Returns the source of a value that `compute` computes from other sources.
+  static Source computed(const std::vector<Source>& parts,
+                         std::function<IValue(const Values&)> compute) {
+    Source source{.compute = std::move(compute)};
+    for (const auto& part : parts) {
+      source.slots.insert(source.slots.end(), part.slots.begin(), part.slots.end());
+    }
+    return source.slots.empty() ? constant(source.compute({})) : source;
   }
   /// Converts a number to a tensor, since Python accepts a number as a tensor argument, for example
   /// in mul.Tensor(x, 2).
@@ -46,11 +52,11 @@ struct MakeSource {
   }
 
   Source operator()(None) const { return constant(IValue()); }
-  Source operator()(const TensorName& tensor) const { return value_at(tensor.name); }
+  Source operator()(const TensorName& tensor) const { return table.find(tensor.name); }
   Source operator()(const SymbolName& symbol) const {
-    if (!is_type(c10::TypeKind::TensorType)) return value_at(symbol.name);
-    const auto at = table.find(symbol.name);
-    return {.read = [at](const Values& values) { return as_tensor(values[at]); }, .slots = {at}};
+    const auto& source = table.find(symbol.name);
+    if (!is_type(c10::TypeKind::TensorType)) return source;
+    return computed({source}, [source](const auto& v) { return as_tensor(source.read(v)); });
   }
   Source operator()(int64_t number) const {
     if (is_type(c10::TypeKind::FloatType)) return constant(static_cast<double>(number));
@@ -80,31 +86,21 @@ struct MakeSource {
     return (*this)(all);
   }
   Source operator()(const std::vector<OptionalTensor>& tensors) const {
-    std::vector<std::optional<std::size_t>> from;
-    std::vector<std::size_t> defined;
+    std::vector<Source> sources;
+    bool contains_none = false;
     for (const auto& tensor : tensors) {
       const auto* name = std::get_if<TensorName>(&tensor);
-      from.push_back(name == nullptr ? std::nullopt : std::optional(table.find(name->name)));
-      if (from.back()) defined.push_back(*from.back());
+      contains_none |= name == nullptr;
+      sources.push_back(name == nullptr ? constant({}) : table.find(name->name));
     }
     if (is_list_of(c10::TypeKind::OptionalType)) {
-      const auto read = [from](const Values& values) {
-        c10::List<std::optional<torch::Tensor>> list;
-        for (const auto& at : from) {
-          list.push_back(at ? std::optional(values[*at].toTensor()) : std::nullopt);
-        }
-        return IValue(list);
-      };
-      return {.read = read, .slots = defined};
+      return list_of<std::optional<torch::Tensor>>(
+          sources, [](const IValue& v) { return v.toOptional<torch::Tensor>(); });
     }
-    if (defined.size() != from.size())
+    if (contains_none) {
       throw InputError("expected a list of tensors, found a list that contains None");
-    const auto read = [defined](const Values& values) {
-      c10::List<torch::Tensor> list;
-      for (const auto at : defined) list.push_back(values[at].toTensor());
-      return IValue(list);
-    };
-    return {.read = read, .slots = defined};
+    }
+    return list_of<torch::Tensor>(sources, [](const IValue& v) { return v.toTensor(); });
   }
 
   template <typename T>
@@ -123,24 +119,16 @@ struct MakeSource {
   }
   template <typename T, typename Read>
   static Source list_of(const std::vector<Source>& sources, const Read& item_of) {
-    const auto read = [sources, item_of](const Values& values) {
+    return computed(sources, [sources, item_of](const Values& values) {
       c10::List<T> list;
+      list.reserve(sources.size());
       for (const auto& source : sources) list.push_back(item_of(source.read(values)));
-      return IValue(list);
-    };
-    Source list{.read = read, .slots = {}};
-    for (const auto& source : sources) {
-      list.slots.insert(list.slots.end(), source.slots.begin(), source.slots.end());
-    }
-    return list;
+      return IValue(std::move(list));
+    });
   }
 };
 
 }  // namespace
-
-Source constant_source(const IValue& value) {
-  return {.read = [value](const Values&) { return value; }, .slots = {}};
-}
 
 Source source_of(const Argument& argument, const c10::TypePtr& type, torch::Device device,
                  const ValueTable& table) {

@@ -7,6 +7,7 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/stack.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
 #include <fmt/format.h>
 
 #include <map>
@@ -145,6 +146,10 @@ HigherOrderOperator grad_mode(Inputs& inputs) {
   const auto run = [enabled = inputs.next<bool>("true or false")](const std::vector<Block>& graphs,
                                                                   Values values) {
     const c10::AutoGradMode guard(enabled);
+    // A block without gradients, which may contain this one, excludes the kernels for autograd.
+    auto keys = c10::impl::tls_local_dispatch_key_set();
+    if (enabled) keys.excluded_ = keys.excluded_ - c10::autograd_dispatch_keyset;
+    const c10::impl::ForceDispatchKeyGuard keys_guard(keys);
     return graphs[0].run(std::move(values));
   };
   return {.run = run, .predicate = {}, .operands = inputs.rest(), .graph_outputs = {0}};

@@ -88,17 +88,20 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
                                  fmt::join(names(), ", "), inputs.size()));
   }
   std::map<std::string, int64_t> symbols;  // value of each symbol in `inputs`
-  const auto check_number = [&](const std::string& name, const std::string& what, int64_t found,
-                                const Expected& expected) {
+  const auto check_number = [&](const std::string& name, int64_t found, const Expected& expected,
+                                std::optional<std::size_t> dimension) {
+    const auto check = [&](bool is_valid, const char* relation, int64_t wanted) {
+      if (is_valid) return;
+      const auto what = dimension ? fmt::format("size of dimension {}", *dimension) : "the number";
+      fail(name, fmt::format("{} to be {}", what, relation), wanted, found);
+    };
     const auto& [fixed, symbol, range] = expected;
-    if (fixed && found != *fixed) fail(name, what, *fixed, found);
+    if (fixed) check(found == *fixed, "", *fixed);
     if (!symbol) return;
-    const auto [bound, is_first] = symbols.emplace(*symbol, found);
-    if (!is_first && bound->second != found) fail(name, what, bound->second, found);
-    if (range.min && found < *range.min) fail(name, what + "at least ", *range.min, found);
-    if (range.max && found > *range.max) {
-      fail(name, what + "at most ", *range.max, found);
-    }
+    const auto& first = symbols.emplace(*symbol, found).first->second;
+    check(found == first, "", first);
+    if (range.min) check(found >= *range.min, "at least ", *range.min);
+    if (range.max) check(found <= *range.max, "at most ", *range.max);
   };
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const auto& input = inputs[i];
@@ -111,13 +114,12 @@ void InputChecks::check(const std::vector<torch::Tensor>& inputs) const {
       fail(name, "number of dimensions ", dimensions.size(), input.dim());
     }
     if (number) {
-      check_number(name, "the number to be ", input.item<int64_t>(), *number);
+      check_number(name, input.item<int64_t>(), *number, std::nullopt);
       continue;
     }
     if (input.device() != device_) fail(name, "device ", device_.str(), input.device().str());
     for (std::size_t d = 0; d < dimensions.size(); ++d) {
-      check_number(name, fmt::format("size of dimension {} to be ", d),
-                   input.size(static_cast<int64_t>(d)), dimensions[d]);
+      check_number(name, input.size(static_cast<int64_t>(d)), dimensions[d], d);
     }
   }
 }

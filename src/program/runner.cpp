@@ -29,21 +29,23 @@ torch::Tensor tensor_of(const IValue& value) {
 
 void record(const Step& step, const Values& values, const std::vector<std::string>& names,
             const Runner::Recorder& recorder) {
-  for (const auto& slots : step.outputs) {
-    for (const auto slot : slots) recorder(names[slot], values[slot]);
+  for (const auto& output : step.outputs) {
+    for (auto slot = output.slot; slot < output.slot + output.count; ++slot) {
+      recorder(names[slot], values[slot]);
+    }
   }
 }
 
-/// Pairs of slots. The first slot contains a new value. The second slot contains the target: the
-/// tensor that the new value overwrites.
-using Mutations = std::vector<std::pair<std::size_t, std::size_t>>;
+/// Pairs of sources: a new value, and the target, which is the tensor that the new value
+/// overwrites.
+using Mutations = std::vector<std::pair<Source, Source>>;
 
 /// Applies all mutations at once. Outputs and new values that share memory with a target are copied
 /// first, so that they keep the values from before the mutations.
 void mutate(const Mutations& mutations, const Values& values, std::vector<torch::Tensor>& outputs) {
   const auto is_target = [&](const torch::Tensor& tensor) {
     return std::any_of(mutations.begin(), mutations.end(), [&](const auto& mutation) {
-      return tensor.is_alias_of(values[mutation.second].toTensor());
+      return tensor.is_alias_of(mutation.second.read(values).toTensor());
     });
   };
   const auto copy_if_target = [&](const torch::Tensor& tensor) {
@@ -52,9 +54,9 @@ void mutate(const Mutations& mutations, const Values& values, std::vector<torch:
   for (auto& output : outputs) output = copy_if_target(output);
   std::vector<torch::Tensor> sources;
   for (const auto& [from, to] : mutations)
-    sources.push_back(copy_if_target(values[from].toTensor()));
+    sources.push_back(copy_if_target(from.read(values).toTensor()));
   for (std::size_t i = 0; i < mutations.size(); ++i) {
-    values[mutations[i].second].toTensor().copy_(sources[i]);
+    mutations[i].second.read(values).toTensor().copy_(sources[i]);
   }
 }
 
@@ -72,22 +74,20 @@ Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch
     : impl_(std::make_unique<Impl>()) {
   Compiler compiler(device, allowed);
   auto& block = impl_->block;
-  std::map<std::string, std::size_t> targets;  // slots of mutation targets
-  std::vector<std::pair<std::size_t, torch::Tensor>> initial;
+  std::map<std::string, Source> targets;  // sources of mutation targets
   for (const auto& input : program.inputs) {
-    const auto slot = compiler.table().define(input.name);
     if (input.kind == InputKind::user) {
-      block.inputs.push_back(slot);
+      block.inputs.push_back(compiler.table().define(input.name));
       impl_->is_sym_int.push_back(input.is_sym_int);
-      targets.emplace(input.name, slot);
+      targets.emplace(input.name, compiler.table().find(input.name));
       continue;
     }
     const auto weight = weights.find(input.target);
     if (weight == weights.end()) {
       throw InputError(fmt::format("the archive has no weight '{}'", input.target));
     }
-    initial.emplace_back(slot, weight->second);
-    targets.emplace(input.target, slot);
+    compiler.table().define(input.name, weight->second);
+    targets.emplace(input.target, compiler.table().find(input.name));
   }
   for (const auto& node : program.nodes) block.steps.push_back(compiler.compile(node));
   std::vector<std::size_t> mutated;
@@ -105,12 +105,12 @@ Runner::Runner(const ExportedProgram& program, const std::map<std::string, torch
           fmt::format("the mutation target '{}' is not an input or buffer", output.target));
     }
     impl_->mutations.emplace_back(compiler.table().find(tensor->name), target->second);
-    mutated.insert(mutated.end(), {impl_->mutations.back().first, target->second});
+    for (const auto& source : {impl_->mutations.back().first, target->second}) {
+      mutated.insert(mutated.end(), source.slots.begin(), source.slots.end());
+    }
   }
-  block.start.resize(compiler.table().size());
-  block.set_last_uses(mutated);
+  compiler.finish(block, mutated);
   impl_->names = compiler.table().names();
-  for (auto& [slot, weight] : initial) block.start[slot] = std::move(weight);
 }
 
 Runner::~Runner() = default;
@@ -118,16 +118,14 @@ Runner::~Runner() = default;
 std::vector<torch::Tensor> Runner::run(const std::vector<torch::Tensor>& inputs,
                                        const Recorder& recorder) const {
   const auto& block = impl_->block;
-  auto values = block.start;
+  Values values(block.num_slots);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     values[block.inputs[i]] =
         impl_->is_sym_int[i] ? IValue(inputs[i].item<int64_t>()) : IValue(inputs[i]);
   }
-  for (const auto& step : block.steps) {
-    run_step(step, values);
-    if (recorder) record(step, values, impl_->names, recorder);
-    for (const auto slot : step.last_used) values[slot] = IValue();
-  }
+  block.run_steps(values,
+                  recorder ? [&](const Step& step) { record(step, values, impl_->names, recorder); }
+                           : std::function<void(const Step&)>());
   std::vector<torch::Tensor> outputs;
   for (const auto& output : block.outputs) outputs.push_back(tensor_of(output.read(values)));
   if (!impl_->mutations.empty()) mutate(impl_->mutations, values, outputs);

@@ -2,18 +2,27 @@
 
 #include "attend/input_error.h"
 #include "ops/fast_linear.h"
+#include "ops/short_attention.h"
 #include "program/higher_order.h"
+#include "program/sym_operators.h"
 #include "program/target.h"
 
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <fmt/format.h>
+#include <torch/csrc/autograd/forward_grad.h>
 
-#include <limits>
+#include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 
 namespace attend::program {
 namespace {
+
+using c10::IValue;
 
 c10::OperatorHandle find_operator(const std::string& target, const AllowedOperators& allowed) {
   const auto parts = parse_target(target);
@@ -65,11 +74,22 @@ void check_same_types(const char* what, const std::vector<Argument>& found,
   }
 }
 
+/// Computes an operator without the dispatcher: replaces the arguments on the stack by the output.
+/// Returns false, with the arguments unchanged, if it does not support the arguments.
+using FastCall = bool (*)(torch::jit::Stack& stack);
+
+bool replace(torch::jit::Stack& stack, std::optional<torch::Tensor> output) {
+  if (!output) return false;
+  stack.clear();
+  stack.emplace_back(std::move(*output));
+  return true;
+}
+
 /// aten::linear(input, weight, bias)
-std::optional<torch::Tensor> linear(const torch::jit::Stack& arguments) {
-  const auto& bias = arguments[2];
-  return fast_linear(arguments[0].toTensor(), arguments[1].toTensor(),
-                     bias.isNone() ? torch::Tensor() : bias.toTensor());
+bool linear(torch::jit::Stack& stack) {
+  const auto& bias = stack[2];
+  return replace(stack, fast_linear(stack[0].toTensor(), stack[1].toTensor(),
+                                    bias.isNone() ? torch::Tensor() : bias.toTensor()));
 }
 
 /// `x` (M, K), `weight` (K, N)
@@ -80,26 +100,97 @@ std::optional<torch::Tensor> product(const torch::Tensor& x, const torch::Tensor
 }
 
 /// aten::mm(self, mat2)
-std::optional<torch::Tensor> mm(const torch::jit::Stack& arguments) {
-  return product(arguments[0].toTensor(), arguments[1].toTensor(), {});
+bool mm(torch::jit::Stack& stack) {
+  return replace(stack, product(stack[0].toTensor(), stack[1].toTensor(), {}));
 }
 
 /// aten::addmm(self, mat1, mat2, beta, alpha): beta * self + alpha * mat1 @ mat2
-std::optional<torch::Tensor> addmm(const torch::jit::Stack& arguments) {
-  const auto is_one = [](const c10::IValue& factor) {
+bool addmm(torch::jit::Stack& stack) {
+  const auto is_one = [](const IValue& factor) {
     return factor.isScalar() && factor.toScalar().equal(1);
   };
-  if (!is_one(arguments[3]) || !is_one(arguments[4])) return std::nullopt;
-  return product(arguments[1].toTensor(), arguments[2].toTensor(), arguments[0].toTensor());
+  if (!is_one(stack[3]) || !is_one(stack[4])) return false;
+  return replace(stack, product(stack[1].toTensor(), stack[2].toTensor(), stack[0].toTensor()));
 }
 
-FastProduct find_fast_product(const std::string& target) {
-  static const std::map<std::string_view, FastProduct> products{
+/// aten::scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, scale,
+/// enable_gqa)
+bool attention(torch::jit::Stack& stack) {
+  if (!stack[3].isNone() || stack[4].toDouble() != 0.0) return false;
+  const ScoreOptions options{.scale = stack[6].toOptional<double>()};
+  return replace(stack, short_attention(stack[0].toTensor(), stack[1].toTensor(),
+                                        stack[2].toTensor(), stack[5].toBool(), options));
+}
+
+/// aten::sym_size.int(self, dim)
+bool size(torch::jit::Stack& stack) {
+  const auto size = stack[0].toTensor().size(stack[1].toInt());
+  stack.clear();
+  stack.emplace_back(size);
+  return true;
+}
+
+FastCall find_fast_call(const std::string& target) {
+  static const std::map<std::string_view, FastCall> calls{
       {"torch.ops.aten.linear.default", linear},
       {"torch.ops.aten.addmm.default", addmm},
-      {"torch.ops.aten.mm.default", mm}};
-  const auto found = products.find(target);
-  return found == products.end() ? nullptr : found->second;
+      {"torch.ops.aten.mm.default", mm},
+      {"torch.ops.aten.scaled_dot_product_attention.default", attention},
+      {"torch.ops.aten.sym_size.int", size}};
+  const auto found = calls.find(target);
+  return found == calls.end() ? nullptr : found->second;
+}
+
+std::function<void(torch::jit::Stack&)> call_of(const c10::OperatorHandle& handle,
+                                                const std::string& target) {
+  const auto fast = find_fast_call(target);
+  if (fast == nullptr) return [handle](auto& stack) { handle.callBoxed(stack); };
+  return [handle, fast](auto& stack) {
+    if (!fast(stack)) handle.callBoxed(stack);
+  };
+}
+
+void add_argument(Step& step, const Source& source) {
+  const auto index = step.arguments.size();
+  step.arguments.push_back(source.constant);
+  if (source.compute) {
+    step.computed_arguments.push_back({index, source});
+  } else if (!source.slots.empty()) {
+    step.slot_arguments.push_back(
+        {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(source.slots.front())});
+  }
+}
+
+/// Returns true if operators compute neither gradients nor tangents of forward-mode AD.
+bool needs_no_autograd() {
+  return !c10::GradMode::is_enabled() && !torch::autograd::ForwardADLevel::try_get_by_idx(0);
+}
+
+/// Runs a step and writes its outputs to their slots in `values`. `stack` is memory for any step.
+void run_step(const Step& step, Values& values, torch::jit::Stack& stack) {
+  stack.assign(step.arguments.begin(), step.arguments.end());
+  for (const auto& [index, source] : step.computed_arguments) stack[index] = source.read(values);
+  for (const auto& [index, slot, is_last_use] : step.slot_arguments) {
+    if (is_last_use) {
+      stack[index] = std::move(values[slot]);
+    } else {
+      stack[index] = values[slot];
+    }
+  }
+  step.call(stack);
+  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+    const auto& [slot, count, is_list] = step.outputs[i];
+    if (!is_list) {
+      if (count == 1) values[slot] = std::move(stack[i]);
+      continue;
+    }
+    const auto list = stack[i].toListRef();
+    if (list.size() != count) {
+      throw InputError(
+          fmt::format("{}: expected {} tensors, found {}", step.target, count, list.size()));
+    }
+    std::copy(list.begin(), list.end(), values.begin() + static_cast<std::ptrdiff_t>(slot));
+  }
 }
 
 }  // namespace
@@ -113,9 +204,10 @@ Step Compiler::compile(const Node& node) {
     } else if (!node.graphs.empty()) {
       throw InputError("expected an operator without graphs as arguments");
     } else if (is_operator(node.target)) {
-      step.handle = find_operator(node.target, allowed_);
-      step.fast_product = find_fast_product(node.target);
-      use_schema(node, step);
+      const auto handle = find_operator(node.target, allowed_);
+      calls_custom_operators_ |= parse_target(node.target).space != "aten";
+      step.call = call_of(handle, node.target);
+      use_schema(node, handle.schema(), step);
     } else {
       use_sym_operator(node, step);
     }
@@ -128,8 +220,7 @@ Source Compiler::source(const Argument& argument, const c10::TypePtr& type) {
   return source_of(argument, type, device_, table_);
 }
 
-void Compiler::use_schema(const Node& node, Step& step) {
-  const auto& schema = step.handle->schema();
+void Compiler::use_schema(const Node& node, const c10::FunctionSchema& schema, Step& step) {
   std::map<std::string, const Argument*> given;
   for (std::size_t i = 0; i < node.inputs.size(); ++i) {
     const auto& input = node.inputs[i];
@@ -143,10 +234,10 @@ void Compiler::use_schema(const Node& node, Step& step) {
     const auto found = given.find(argument.name());
     if (found != given.end()) {
       check_enumeration(argument, *found->second);
-      step.arguments.push_back(source(*found->second, argument.type()));
+      add_argument(step, source(*found->second, argument.type()));
       given.erase(found);
     } else if (argument.default_value()) {
-      step.arguments.push_back(constant_source(*argument.default_value()));
+      step.arguments.push_back(*argument.default_value());
     } else {
       throw InputError(fmt::format("argument '{}' is missing", argument.name()));
     }
@@ -161,8 +252,8 @@ void Compiler::use_schema(const Node& node, Step& step) {
 }
 
 void Compiler::use_sym_operator(const Node& node, Step& step) {
-  step.sym_operator = find_sym_operator(node.target, node.inputs.size());
-  if (step.sym_operator == nullptr) {
+  const auto compute = find_sym_operator(node.target, node.inputs.size());
+  if (compute == nullptr) {
     throw InputError(fmt::format("not supported as a function on SymInts with {} argument{}",
                                  node.inputs.size(), node.inputs.size() == 1 ? "" : "s"));
   }
@@ -170,34 +261,44 @@ void Compiler::use_sym_operator(const Node& node, Step& step) {
     throw InputError(fmt::format("expected 1 output, found {}", node.outputs.size()));
   }
   for (const auto& input : node.inputs) {
-    step.arguments.push_back(source(input.value, c10::AnyType::get()));
+    add_argument(step, source(input.value, c10::AnyType::get()));
   }
+  step.call = [compute](auto& stack) { stack = {compute(stack)}; };
 }
 
 void Compiler::use_higher_order(const Node& node, Step& step) {
-  auto [run, arguments, operands, graph_outputs] = higher_order_operator(node);
+  const auto [run, predicate, operands, graph_outputs] = higher_order_operator(node);
   if (node.graphs.size() != graph_outputs.size()) {
     throw InputError(
         fmt::format("expected {} graphs, found {}", graph_outputs.size(), node.graphs.size()));
   }
+  const auto blocks = std::make_shared<std::vector<Block>>();
   for (std::size_t i = 0; i < node.graphs.size(); ++i) {
     const auto& graph = *node.graphs[i];
-    with_source(fmt::format("graph {}", i), [&] {
-      check_same_types("inputs", graph.inputs, operands);
-      if (graph_outputs[i] == 0) {
-        check_same_types("outputs", graph.outputs, node.outputs);
-      } else if (graph.outputs.size() != graph_outputs[i]) {
-        throw InputError(
-            fmt::format("expected {} outputs, found {}", graph_outputs[i], graph.outputs.size()));
-      }
-      step.blocks.push_back(block(graph));
-    });
+    with_source(
+        fmt::format("graph {}", i), [&, &operands = operands, num_outputs = graph_outputs[i]] {
+          check_same_types("inputs", graph.inputs, operands);
+          if (num_outputs == 0) {
+            check_same_types("outputs", graph.outputs, node.outputs);
+          } else if (graph.outputs.size() != num_outputs) {
+            throw InputError(
+                fmt::format("expected {} outputs, found {}", num_outputs, graph.outputs.size()));
+          }
+          blocks->push_back(block(graph));
+        });
   }
-  step.run_blocks = std::move(run);
-  arguments.insert(arguments.end(), operands.begin(), operands.end());
-  for (const auto& argument : arguments) {
-    step.arguments.push_back(source(argument, c10::AnyType::get()));
+  for (const auto* arguments : {&predicate, &operands}) {
+    for (const auto& argument : *arguments) {
+      add_argument(step, source(argument, c10::AnyType::get()));
+    }
   }
+  step.call = [blocks, run = run](auto& stack) { stack = run(*blocks, std::move(stack)); };
+}
+
+void Compiler::finish(Block& block, const std::vector<std::size_t>& used_later) const {
+  block.num_slots = table_.names().size();
+  block.calls_custom_operators = calls_custom_operators_;
+  block.set_last_uses(used_later);
 }
 
 Block Compiler::block(const Graph& graph) const {
@@ -215,91 +316,74 @@ Block Compiler::block(const Graph& graph) const {
   for (const auto& output : graph.outputs) {
     block.outputs.push_back(compiler.source(output, c10::AnyType::get()));
   }
-  block.start.resize(compiler.table_.size());
-  block.set_last_uses({});
+  compiler.finish(block, {});
   return block;
 }
 
 void Compiler::add_output(const Argument& output, Step& step) {
-  std::vector<std::size_t> slots;
+  const auto slot = table_.names().size();
   const auto* list = std::get_if<std::vector<TensorName>>(&output);
   if (list != nullptr) {
-    for (const auto& tensor : *list) slots.push_back(table_.define(tensor.name));
+    for (const auto& tensor : *list) table_.define(tensor.name);
   } else if (const auto* tensor = std::get_if<TensorName>(&output)) {
-    slots.push_back(table_.define(tensor->name));
+    table_.define(tensor->name);
   } else if (const auto* symbol = std::get_if<SymbolName>(&output)) {
-    slots.push_back(table_.define(symbol->name));
+    table_.define(symbol->name);
   } else if (!std::holds_alternative<None>(output)) {
     throw InputError("expected a tensor, a list of tensors, a SymInt or None as output");
   }
-  step.outputs.push_back(std::move(slots));
-  step.is_list.push_back(list != nullptr);
-}
-
-void run_step(const Step& step, Values& values) {
-  torch::jit::Stack stack;
-  for (const auto& argument : step.arguments) stack.push_back(argument.read(values));
-  std::optional<torch::Tensor> product;
-  if (step.fast_product != nullptr) product = step.fast_product(stack);
-  if (product) {
-    stack.assign(1, std::move(*product));
-  } else if (step.run_blocks) {
-    stack = step.run_blocks(step.blocks, std::move(stack));
-  } else if (step.sym_operator != nullptr) {
-    auto result = step.sym_operator(stack);
-    stack.clear();
-    stack.push_back(std::move(result));
-  } else {
-    step.handle->callBoxed(stack);
-  }
-  for (std::size_t i = 0; i < step.outputs.size(); ++i) {
-    const auto& slots = step.outputs[i];
-    if (!step.is_list[i]) {
-      if (!slots.empty()) values[slots[0]] = std::move(stack[i]);
-      continue;
-    }
-    const auto list = stack[i].toListRef();
-    if (list.size() != slots.size()) {
-      throw InputError(
-          fmt::format("{}: expected {} tensors, found {}", step.target, slots.size(), list.size()));
-    }
-    for (std::size_t j = 0; j < list.size(); ++j) {
-      auto tensor = list[j];
-      values[slots[j]].swap(tensor);
-    }
-  }
+  step.outputs.push_back({slot, table_.names().size() - slot, list != nullptr});
 }
 
 void Block::set_last_uses(const std::vector<std::size_t>& used_later) {
-  constexpr auto kNever = std::numeric_limits<std::size_t>::max();
-  std::vector<std::size_t> last_use(start.size(),
-                                    kNever);  // index of the last step that uses each slot
-  const auto read = [&](const Source& source, std::size_t step) {
-    for (const auto slot : source.slots) last_use[slot] = step;
-  };
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    for (const auto& result : steps[i].outputs) {
-      for (const auto slot : result) last_use[slot] = i;  // later steps may read the slot
-    }
-    for (const auto& argument : steps[i].arguments) read(argument, i);
+  std::vector<bool> is_used_later(num_slots);
+  for (const auto slot : used_later) is_used_later[slot] = true;
+  for (const auto& output : outputs) {
+    for (const auto slot : output.slots) is_used_later[slot] = true;
   }
-  for (const auto& output : outputs) read(output, kNever);
-  for (const auto slot : used_later) last_use[slot] = kNever;
-  for (std::size_t slot = 0; slot < last_use.size(); ++slot) {
-    if (last_use[slot] != kNever) steps[last_use[slot]].last_used.push_back(slot);
+  // Returns true for the last use of a slot. The steps are visited from the last to the first.
+  const auto is_last_use = [&](std::size_t slot) {
+    const bool is_last = !is_used_later[slot];
+    is_used_later[slot] = true;
+    return is_last;
+  };
+  for (auto step = steps.rbegin(); step != steps.rend(); ++step) {
+    const auto free_after_last_use = [&](std::size_t slot) {
+      if (is_last_use(slot)) step->last_used.push_back(slot);
+    };
+    for (const auto& output : step->outputs) {
+      for (auto slot = output.slot; slot < output.slot + output.count; ++slot) {
+        free_after_last_use(slot);  // of an output that is never used
+      }
+    }
+    auto& arguments = step->slot_arguments;
+    std::for_each(arguments.rbegin(), arguments.rend(),
+                  [&](auto& argument) { argument.is_last_use = is_last_use(argument.slot); });
+    for (const auto& computed : step->computed_arguments) {
+      for (const auto slot : computed.source.slots) free_after_last_use(slot);
+    }
   }
 }
 
 Values Block::run(Values arguments) const {
-  auto values = start;
+  Values values(num_slots);
   for (std::size_t i = 0; i < inputs.size(); ++i) values[inputs[i]] = std::move(arguments[i]);
-  for (const auto& step : steps) {
-    run_step(step, values);
-    for (const auto slot : step.last_used) values[slot] = IValue();
-  }
+  run_steps(values);
   Values results;
   for (const auto& output : outputs) results.push_back(output.read(values));
   return results;
+}
+
+void Block::run_steps(Values& values, const std::function<void(const Step&)>& after) const {
+  // Without gradients, the kernels for autograd only cost time.
+  std::optional<at::AutoDispatchBelowAutograd> guard;
+  if (!calls_custom_operators && needs_no_autograd()) guard.emplace();
+  torch::jit::Stack stack;
+  for (const auto& step : steps) {
+    run_step(step, values, stack);
+    if (after) after(step);
+    for (const auto slot : step.last_used) values[slot] = IValue();
+  }
 }
 
 }  // namespace attend::program

@@ -3,21 +3,18 @@
 #include "program/allowed_operators.h"
 #include "program/argument_source.h"
 #include "program/exported_program.h"
-#include "program/sym_operators.h"
 #include "program/value_table.h"
 
-#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/function_schema.h>
+#include <ATen/core/stack.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 namespace attend::program {
-
-/// Computes the product of an operator, if `apply_linear` has a faster kernel for these arguments
-/// than LibTorch. Otherwise, returns std::nullopt.
-using FastProduct = std::optional<torch::Tensor> (*)(const torch::jit::Stack& arguments);
 
 struct Block;
 
@@ -26,32 +23,50 @@ struct Block;
 using RunBlocks = std::function<Values(const std::vector<Block>& graphs, Values values)>;
 
 /// A node of the program in executable form: with the operator, and with slots (see ValueTable)
-/// instead of names.
+/// instead of names. The data of a step is compact, since each step is read once per run.
 struct Step {
+  /// An argument that is the value of a slot.
+  struct SlotArgument {
+    std::uint32_t index;
+    std::uint32_t slot;
+    bool is_last_use = false;  ///< true if the value is not read afterwards
+  };
+  struct ComputedArgument {
+    std::size_t index;
+    Source source;
+  };
+  /// An output is a value, a list of tensors, or ignored.
+  struct Output {
+    std::size_t slot;   ///< first of `count` slots
+    std::size_t count;  ///< number of tensors of a list, 1 for a value, 0 if ignored
+    bool is_list;
+  };
+
+  /// Calls the operator: replaces the arguments on the stack by the outputs.
+  std::function<void(torch::jit::Stack& stack)> call;
+  Values arguments;  ///< constants, and empty values in place of other arguments
+  std::vector<SlotArgument> slot_arguments;
+  std::vector<ComputedArgument> computed_arguments;
+  std::vector<Output> outputs;
+  std::vector<std::size_t> last_used;  ///< slots to free after this step, besides moved values
   std::string target;
-  std::optional<c10::OperatorHandle> handle;  // of an operator of the dispatcher
-  SymOperator sym_operator = nullptr;
-  FastProduct fast_product = nullptr;  // null for operators other than products
-  RunBlocks run_blocks;                // of a higher-order operator
-  std::vector<Block> blocks;           // graphs of a higher-order operator
-  std::vector<Source> arguments;
-  /// Slots of each output. An output that is a list of tensors has one slot per tensor.
-  std::vector<std::vector<std::size_t>> outputs;
-  std::vector<bool> is_list;           // true for each output that is a list of tensors
-  std::vector<std::size_t> last_used;  // slots to free after this step
 };
 
 /// A graph in executable form, with its own slots.
-struct ATTEND_API Block {
-  Values start;                     // values before the first step: the weights in their slots
-  std::vector<std::size_t> inputs;  // slots of the inputs
+struct Block {
+  std::size_t num_slots = 0;
+  bool calls_custom_operators = false;  // which may have no kernels but those for autograd
+  std::vector<std::size_t> inputs;      // slots of the inputs
   std::vector<Step> steps;
   std::vector<Source> outputs;
 
-  /// Sets `Step::last_used`. Slots in `used_later` and slots that the outputs use are not freed.
+  /// Sets `SlotArgument::is_last_use` and `Step::last_used`. Slots in `used_later` and slots that
+  /// the outputs use are not freed.
   void set_last_uses(const std::vector<std::size_t>& used_later);
   /// Returns the outputs. `values` contains one value per input.
   Values run(Values values) const;
+  /// Runs the steps on the values of the slots. Calls `after`, if it is set, after each step.
+  void run_steps(Values& values, const std::function<void(const Step&)>& after = {}) const;
 };
 
 /// Converts the nodes of a graph to steps, in the order of the nodes.
@@ -70,8 +85,12 @@ class Compiler {
 
   ValueTable& table() { return table_; }
 
+  /// Sets the fields of a block that follow from its inputs, steps and outputs. See
+  /// `Block::set_last_uses` for `used_later`.
+  void finish(Block& block, const std::vector<std::size_t>& used_later) const;
+
  private:
-  void use_schema(const Node& node, Step& step);
+  void use_schema(const Node& node, const c10::FunctionSchema& schema, Step& step);
   void use_sym_operator(const Node& node, Step& step);
   void use_higher_order(const Node& node, Step& step);
   Block block(const Graph& graph) const;
@@ -80,9 +99,7 @@ class Compiler {
   torch::Device device_;
   const AllowedOperators& allowed_;
   ValueTable table_;
+  bool calls_custom_operators_ = false;
 };
-
-/// Runs a step and writes the outputs of the step to their slots in `values`.
-void run_step(const Step& step, Values& values);
 
 }  // namespace attend::program
