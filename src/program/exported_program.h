@@ -115,10 +115,11 @@ struct ExportedProgram {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Node> nodes;
-  std::map<std::string, TensorMeta> tensors;  ///< metadata by name in the graph
-  std::map<std::string, Size> sym_ints;       ///< SymInts by name in the graph
-  std::set<std::string> sym_floats;           ///< SymFloats by name in the graph
-  std::map<std::string, Range> ranges;        ///< range constraints by symbol
+  std::map<std::string, TensorMeta> tensors;   ///< metadata by name in the graph
+  std::map<std::string, Size> sym_ints;        ///< SymInts by name in the graph
+  std::set<std::string> sym_floats;            ///< SymFloats by name in the graph
+  std::map<std::string, Range> ranges;         ///< range constraints by symbol
+  std::vector<std::string> output_names = {};  ///< of the user outputs; set if read from an archive
 };
 
 }  // namespace attend::program

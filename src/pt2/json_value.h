@@ -29,6 +29,7 @@ class JsonValue {
   double real() const;
   bool boolean() const;
   std::string text() const;
+  const nlohmann::json& json() const { return *json_; }
 
   [[noreturn]] void fail(const std::string& why) const;
 

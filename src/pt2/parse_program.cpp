@@ -2,11 +2,13 @@
 
 #include "io/parse_json.h"
 #include "pt2/json_value.h"
+#include "pt2/output_names.h"
 #include "pt2/parse_argument.h"
 #include "pt2/sympy_text.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 namespace attend::pt2 {
@@ -183,7 +185,15 @@ ExportedProgram parse_program(const std::string& text) {
                           .tensors = {},
                           .sym_ints = {},
                           .sym_floats = {},
-                          .ranges = {}};
+                          .ranges = {},
+                          .output_names = output_names(module)};
+  const auto num_outputs =
+      std::count_if(program.outputs.begin(), program.outputs.end(),
+                    [](const Output& output) { return output.kind == OutputKind::user; });
+  if (program.output_names.size() != static_cast<std::size_t>(num_outputs)) {
+    module.fail(fmt::format("out_spec: expected {} outputs, found {}", num_outputs,
+                            program.output_names.size()));
+  }
   for (const auto& [name, meta] : graph.at("tensor_values").entries()) {
     program.tensors.emplace(name, meta_of(meta));
   }

@@ -198,6 +198,9 @@ TEST_F(MutatedFiles, Pt2) {
   auto program = json::parse(model);
   auto& nodes = program["graph_module"]["graph"]["nodes"];
   for (const auto& node : pt2_json::higher_order_nodes("tokens")) nodes.push_back(node);
+  program["graph_module"]["module_call_graph"][0]["signature"]["out_spec"] =
+      R"([1, {"type": "builtins.dict", "context": "[\"logits\"]", "children_spec": [)"
+      R"({"type": null, "context": null, "children_spec": []}]}])";
   model = program.dump();
   write_archive(original, entries);
   load_pt2(original);
@@ -207,7 +210,15 @@ TEST_F(MutatedFiles, Pt2) {
       auto changed = entries;
       auto& text = changed.at(random() % 3 == 0 ? "data/weights/model_weights_config.json"
                                                 : "models/model.json");
-      text = mutated_json(json::parse(text), random).dump();
+      auto changed_json = json::parse(text);
+      const json::json_pointer out_spec("/graph_module/module_call_graph/0/signature/out_spec");
+      if (random() % 8 == 0 && changed_json.contains(out_spec)) {
+        auto& spec = changed_json[out_spec];
+        spec = mutated_json(json::parse(spec.get<std::string>()), random).dump();
+      } else {
+        changed_json = mutated_json(changed_json, random);
+      }
+      text = changed_json.dump();
       write_archive(path, changed);
     } else {
       mutate_archive(whole, {"models/", "data/weights/", ""}, random, path);

@@ -97,6 +97,21 @@ class WrittenByPython(unittest.TestCase):
             torch.testing.assert_close(one, torch.as_tensor(other), rtol=tolerance, atol=tolerance)
 
 
+    def test_names(self):
+        archive = self.folder / "program.pt2"
+        for name, inputs, outputs in (
+                ("nested_inputs_and_outputs", "batch_x batch_ids states_0 states_1 bias",
+                 "logits states.0 states.1.0 states.1.1 extra.size extra.ids"),
+                ("named_tuples", "pair_first pair_second", "first second.sum"),
+                ("mlp", "input", "output")):
+            case = common_modules.CASES[name]()
+            program = torch.export.export(case.module, case.calls[0], case.kwargs)
+            torch.export.save(program, archive)
+            found = subprocess.check_output([RUN_ARCHIVE, "names", archive], text=True)
+            self.assertEqual([line.split() for line in found.splitlines()],
+                             [inputs.split(), outputs.split()])
+
+
 def add_tests():
     # Decompositions take most of the time. Therefore, only every third case is decomposed, unless
     # the environment variable DECOMPOSE_ALL is set.

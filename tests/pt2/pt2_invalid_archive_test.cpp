@@ -47,6 +47,19 @@ struct Pt2InvalidArchive : testing::Test {
 
   json& graph() { return program["graph_module"]["graph"]; }
   json& node() { return graph()["nodes"][0]; }
+  json& out_spec() {
+    return program["graph_module"]["module_call_graph"][0]["signature"]["out_spec"];
+  }
+  static json leaf() {
+    return {{"type", nullptr}, {"context", nullptr}, {"children_spec", json::array()}};
+  }
+  static json node_spec(const char* type, const json& context, const json& children) {
+    return {{"type", type}, {"context", context}, {"children_spec", children}};
+  }
+  /// Returns a treespec in JSON, as in an archive.
+  static std::string spec(const char* type, const json& context, const json& children) {
+    return json::array({1, node_spec(type, context, children)}).dump();
+  }
   json& weight() { return weights["config"]["weight"]; }
 
   TemporaryDirectory directory;
@@ -167,9 +180,12 @@ TEST_F(Pt2InvalidArchive, RunsHigherOrderOperators) {
   for (const auto& node : pt2_json::higher_order_nodes("x")) graph()["nodes"].push_back(node);
   auto& outputs = program["graph_module"]["signature"]["output_specs"];
   outputs = json::array();
+  auto leaves = json::array();
   for (const char* name : {"cond", "while_loop", "map", "scan", "no_grad", "with_effects"}) {
     outputs.push_back({{"user_output", {{"arg", pt2_json::tensor(name)}}}});
+    leaves.push_back(leaf());
   }
+  out_spec() = spec("builtins.tuple", "null", leaves);
   write_and_load();
   const auto program = load_pt2(path);
   for (const float sign : {1.F, 0.F}) {
@@ -252,6 +268,55 @@ TEST_F(Pt2InvalidArchive, AScanNeedsAnElement) {
         load_pt2(path).forward({torch::zeros({0, 3})});
       },
       throws<InputError>("expected a sequence of at least 1 element, found 0"));
+}
+
+TEST_F(Pt2InvalidArchive, NamesOutputsByTheirPathInPython) {
+  EXPECT_THAT(load_pt2(path).output_names(), testing::ElementsAre("output"));
+  auto& outputs = program["graph_module"]["signature"]["output_specs"];
+  const auto children = json::array(
+      {leaf(), node_spec("builtins.list", "null", json::array({leaf(), leaf()})),
+       node_spec("collections.namedtuple", "tests.Pair", json::array({leaf(), leaf()})),
+       node_spec("tests.Dataclass", R"([["field"], ["none"]])", json::array({leaf()})),
+       node_spec("collections.defaultdict", {{"dict_context", {"key"}}}, json::array({leaf()})),
+       node_spec("tests.Other", "no JSON", json::array({leaf()}))});
+  program["graph_module"]["treespec_namedtuple_fields"] = {
+      {"tests.Pair", {{"field_names", {"first", "second"}}}}};
+  out_spec() =
+      spec("builtins.dict", R"(["logits", 3, "pair", "data", "default", "other"])", children);
+  const auto output = outputs[0];
+  expect_error("graph_module: out_spec: expected 1 outputs, found 8");
+  outputs = json(std::vector<json>(8, output));
+  write_and_load();
+  EXPECT_THAT(load_pt2(path).output_names(),
+              testing::ElementsAre("logits", "3.0", "3.1", "pair.first", "pair.second",
+                                   "data.field", "default.key", "other.0"));
+}
+
+TEST_F(Pt2InvalidArchive, RejectsInvalidSpecsOfOutputs) {
+  out_spec() = "[1]";
+  expect_error("out_spec: expected a version and a treespec, found 1 values");
+  out_spec() = "[1, 2]";
+  expect_error("out_spec: [1]: expected an object, found 2");
+  out_spec() = "[1, {";
+  expect_error("out_spec: ");
+  program["graph_module"]["module_call_graph"] = json::array();
+  expect_error("graph_module: expected a call of the module in module_call_graph");
+}
+
+TEST_F(Pt2InvalidArchive, RunsWithInputsByName) {
+  const auto program = load_pt2(path);
+  const auto x = torch::ones({2, 3});
+  EXPECT_TRUE(program.forward_named({{"x", x}}).at("output").equal(program.forward({x}).front()));
+  EXPECT_THAT(
+      [&] {
+        program.forward_named({{"y", x}});
+      },
+      throws<InputError>("expected the inputs x, found y"));
+  EXPECT_THAT(
+      [&] {
+        program.forward_named({{"x", x}, {"y", x}});
+      },
+      throws<InputError>("expected the inputs x, found x, y"));
 }
 
 TEST_F(Pt2InvalidArchive, RejectsNamesDefinedTwice) {

@@ -1,13 +1,14 @@
 /// Runs exported archives in C++.
 ///
 ///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]... [-- ARCHIVE [INPUTS OUTPUTS]...]...
+///     run_archive names ARCHIVE
 ///
 /// With `program`, ARCHIVE is a .pt2 archive of torch.export, which is run with load_pt2. With
 /// `package`, ARCHIVE is an AOTInductor package. Each file INPUTS contains a tuple of tensors and
 /// was written by torch.save. The outputs are written to the file OUTPUTS, which torch.load can
-/// read; None for an undefined tensor. Errors are written to standard error. The exit status is 2
-/// for a wrong number of arguments or an InputError (for example if a .pt2 archive is invalid), and
-/// 1 for other errors.
+/// read; None for an undefined tensor. With `names`, prints the names of the inputs and of the
+/// outputs. Errors are written to standard error. The exit status is 2 for a wrong number of
+/// arguments or an InputError (for example if a .pt2 archive is invalid), and 1 for other errors.
 
 #include "attend/input_error.h"
 #include "attend/pt2/pt2_program.h"
@@ -67,6 +68,14 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
+    if (std::string_view(argv[1]) == "names") {
+      const auto program = attend::load_pt2(argv[2]);
+      for (const auto& names : {program.input_names(), program.output_names()}) {
+        for (const auto& name : names) std::cout << name << " ";
+        std::cout << "\n";
+      }
+      return 0;
+    }
     const torch::NoGradGuard no_grad;
     std::vector<const char*> arguments;
     for (int i = 2; i < argc; ++i) {

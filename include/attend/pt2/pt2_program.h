@@ -48,8 +48,21 @@ class ATTEND_API Pt2Program {
   /// c10::Error if an operator fails.
   std::vector<torch::Tensor> forward(const std::vector<torch::Tensor>& inputs) const;
 
-  /// Returns the names of the inputs, in order.
+  /// Runs the program with inputs by name, and returns its outputs by name. Also throws InputError
+  /// if an input is missing or unknown, or if two outputs have the same name.
+  ///
+  ///     program.forward_named({{"batch_tokens", tokens}}).at("logits");
+  std::map<std::string, torch::Tensor> forward_named(
+      const std::map<std::string, torch::Tensor>& inputs) const;
+
+  /// Returns the names of the inputs, in order: as in the graph signature of torch.export, where
+  /// the element "tokens" of a dictionary "batch" has the name "batch_tokens", and the first
+  /// element of a list "states" has the name "states_0".
   std::vector<std::string> input_names() const;
+  /// Returns the names of the outputs, in order: the keys, fields and indices in the value that
+  /// Python's `forward` returns, such as "logits", "states.0" for the first element of a tuple
+  /// "states", or "output" if `forward` returns a single value.
+  std::vector<std::string> output_names() const;
   /// Returns the parameters and persistent buffers by name. The returned tensors share memory with
   /// the program.
   std::map<std::string, torch::Tensor> state_dict() const;
