@@ -46,17 +46,6 @@ uint64_t size_of(const std::filesystem::path& path) {
   return error ? 0 : size;
 }
 
-zip_t* open(std::string_view bytes) {
-  zip_error_t error;
-  zip_error_init(&error);
-  auto* source = zip_source_buffer_create(bytes.data(), bytes.size(), /*freep=*/0, &error);
-  if (source == nullptr) refuse(error);
-  auto* archive = zip_open_from_source(source, ZIP_RDONLY | ZIP_CHECKCONS, &error);
-  if (archive != nullptr) return archive;
-  zip_source_free(source);
-  refuse(error);
-}
-
 /// Returns the metadata of entry `number`. Throws InputError if the metadata cannot be read or is
 /// incomplete.
 zip_stat_t stat_of(zip_t* archive, uint64_t number) {
@@ -78,12 +67,8 @@ void ZipArchive::Close::operator()(zip* archive) const {
   zip_discard(archive);
 }
 
-ZipArchive::ZipArchive(const std::filesystem::path& path) : ZipArchive(open(path), size_of(path)) {}
-
-ZipArchive::ZipArchive(std::string_view bytes) : ZipArchive(open(bytes), bytes.size()) {}
-
-/// `bytes` is the size of the archive in bytes.
-ZipArchive::ZipArchive(zip* archive, uint64_t bytes) : archive_(archive), bytes_(bytes) {
+ZipArchive::ZipArchive(const std::filesystem::path& path)
+    : archive_(open(path)), bytes_(size_of(path)) {
   std::string folder;
   uint64_t stored = 0;
   const auto count = zip_get_num_entries(archive_.get(), 0);
@@ -100,7 +85,7 @@ ZipArchive::ZipArchive(zip* archive, uint64_t bytes) : archive_(archive), bytes_
     const bool is_stored = stat.comp_method == ZIP_CM_STORE &&
                            stat.encryption_method == ZIP_EM_NONE && stat.size == stat.comp_size;
     // Overlapping entries could have far more bytes in total than the file.
-    if (is_stored && stat.size > bytes - stored) refuse("its entries overlap");
+    if (is_stored && stat.size > bytes_ - stored) refuse("its entries overlap");
     if (is_stored) stored += stat.size;
     const Entry entry{static_cast<uint64_t>(number), stat.size, is_stored};
     if (!entries_.emplace(name.substr(slash + 1), entry).second) {

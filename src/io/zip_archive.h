@@ -26,9 +26,6 @@ class ATTEND_API ZipArchive {
   /// Throws InputError if the file does not exist, is corrupt, or is not an archive in this format.
   /// The message does not contain the path; see `with_source`.
   explicit ZipArchive(const std::filesystem::path& path);
-  /// Reads an archive from the memory `bytes`, which must outlive this object. Throws InputError if
-  /// `bytes` is corrupt or is not an archive in this format.
-  explicit ZipArchive(std::string_view bytes);
 
   /// Returns true if there is an entry with this name.
   bool has(const std::string& entry) const { return entries_.count(entry) > 0; }
@@ -53,8 +50,6 @@ class ATTEND_API ZipArchive {
   std::map<std::string, uint64_t> sizes_in(std::string_view folder) const;
 
  private:
-  ZipArchive(zip* archive, uint64_t bytes);
-
   struct Entry {
     uint64_t number;
     uint64_t size;

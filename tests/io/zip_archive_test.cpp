@@ -29,18 +29,14 @@ struct ZipArchiveTest : testing::Test {
   }
 };
 
-TEST_F(ZipArchiveTest, ReadsPyTorchArchivesFromFileAndMemory) {
+TEST_F(ZipArchiveTest, ReadsPyTorchArchives) {
   write_archive(path, {{"some/text", "seven b"}, {"empty", ""}});
-  const auto bytes = read_bytes(path);
-  const ZipArchive of_file(path);
-  const ZipArchive of_memory{std::string_view(bytes)};
-  for (const auto* archive : {&of_file, &of_memory}) {
-    EXPECT_EQ(archive->read("some/text"), "seven b");
-    EXPECT_EQ(archive->read("empty"), "");
-    EXPECT_EQ(archive->size("some/text"), 7U);
-    EXPECT_FALSE(archive->has("a/some/text"));
-    EXPECT_THAT([&] { archive->read("other"); }, throws<InputError>("entry 'other' not found"));
-  }
+  const ZipArchive archive(path);
+  EXPECT_EQ(archive.read("some/text"), "seven b");
+  EXPECT_EQ(archive.read("empty"), "");
+  EXPECT_EQ(archive.size("some/text"), 7U);
+  EXPECT_FALSE(archive.has("a/some/text"));
+  EXPECT_THAT([&] { archive.read("other"); }, throws<InputError>("entry 'other' not found"));
 }
 
 TEST_F(ZipArchiveTest, CompressedEntriesThrow) {
@@ -91,11 +87,10 @@ TEST_F(ZipArchiveTest, OverlappingEntriesThrow) {
            little_endian(static_cast<uint32_t>(directory_of_entries.size()), 4) +
            little_endian(static_cast<uint32_t>(entries.size()), 4) + std::string(2, '\0');
   };
-  const auto bytes = archive_of(/*overlapping=*/false);
-  EXPECT_EQ(ZipArchive(std::string_view(bytes)).names().size(), kEntries);
-  const auto hostile = archive_of(/*overlapping=*/true);
-  EXPECT_THAT([&] { ZipArchive archive{std::string_view(hostile)}; },
-              throws<InputError>("its entries overlap"));
+  replace_file(path, archive_of(/*overlapping=*/false));
+  EXPECT_EQ(ZipArchive(path).names().size(), kEntries);
+  replace_file(path, archive_of(/*overlapping=*/true));
+  EXPECT_THAT([&] { ZipArchive archive(path); }, throws<InputError>("its entries overlap"));
 }
 
 TEST_F(ZipArchiveTest, WrongChecksumThrows) {
