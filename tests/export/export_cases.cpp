@@ -74,11 +74,11 @@ const std::vector<Format> kFormats{
 /// Cases that are also exported at the opsets in `kOtherOpsets`: models, and operators whose ONNX
 /// nodes differ or have new definitions in these opsets.
 const std::set<std::string> kAtEachOpset{
-    "LanguageModel.plain",
-    "LanguageModel.padded",
     "LanguageModel.as_in_llama",
-    "LanguageModel.float16",
     "LanguageModel.bfloat16",
+    "LanguageModel.float16",
+    "LanguageModel.padded",
+    "LanguageModel.plain",
     "Operator.acos",
     "Operator.acosh",
     "Operator.amax",
@@ -103,6 +103,7 @@ const std::set<std::string> kAtEachOpset{
     "Operator.conv_transpose1d",
     "Operator.cosh",
     "Operator.det",
+    "Operator.eq",
     "Operator.eye",
     "Operator.gelu",
     "Operator.gelu_tanh",
@@ -135,6 +136,8 @@ const std::set<std::string> kAtEachOpset{
     "Operator.upsample_bilinear2d",
     "Seq2Seq.padded",
     "SequenceClassifier.mean_padded",
+    "UserRandom.normal",
+    "UserRandom.uniform",
 };
 constexpr std::array<int64_t, 6> kOtherOpsets{17, 19, 20, 21, 22, 23};
 

@@ -5,6 +5,7 @@ CTest sets EXPORT_CASES to the output folder of export_cases. Exits with 77 (ski
 torch, onnx or onnxruntime.
 """
 
+import functools
 import sys
 import unittest
 
@@ -104,8 +105,13 @@ class Onnx(unittest.TestCase):
             is_random = case.name.startswith("Operator.random_sequence")
             levels = onnxruntime.GraphOptimizationLevel
             options.graph_optimization_level = levels.ORT_ENABLE_BASIC if is_random else levels.ORT_ENABLE_ALL
-            session = onnxruntime.InferenceSession(model.SerializeToString(), options,
-                                                   providers=["CPUExecutionProvider"])
+            make_session = functools.partial(onnxruntime.InferenceSession, model.SerializeToString(), options,
+                                             providers=["CPUExecutionProvider"])
+            if case.draws_random_numbers and opset_of(model) >= 22:
+                with self.assertRaisesRegex(Exception, r"implementation for Random\w+Like\(22\)"):
+                    make_session()
+                return
+            session = make_session()
             names = [given.name for given in session.get_inputs()]
             for inputs, expected in case.calls:
                 values = {name: as_numpy(value) for name, value in zip(names, inputs)}
@@ -143,7 +149,9 @@ class Onnx(unittest.TestCase):
         whole, path = case.path("onnx"), case.path("onnx").with_suffix(".external.onnx")
         self.assertLess(path.stat().st_size, whole.stat().st_size)
         self.assertTrue(path.with_name(path.name + ".data").exists())
-        self.assertEqual(onnx.load(path).graph, onnx.load(whole).graph)
+        weights = [{weight.name: onnx.numpy_helper.to_array(weight).tolist()
+                    for weight in onnx.load(file).graph.initializer} for file in (path, whole)]
+        self.assertEqual(weights[0], weights[1])
         onnx.checker.check_model(path, full_check=True)
         sessions = [onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
                     for file in (path, whole)]
