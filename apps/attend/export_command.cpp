@@ -60,7 +60,7 @@ struct ExportArguments {
   std::string out;
   std::string format;  ///< name of the format; empty = determined by the file extension
   bool overwrite = false;
-  std::string dtype = "fp32";
+  ExportDtype dtype = ExportDtype::fp32;
   bool with_cache = false;
   OnnxOptions onnx;
 };
@@ -140,7 +140,7 @@ struct CastPlan {
 
 template <typename Model>
 CastPlan cast_plan_of(const Model& model, const ExportArguments& arguments) {
-  const auto dtype = parse_choice<ExportDtype>("--dtype", arguments.dtype);
+  const auto dtype = arguments.dtype;
   auto original = plan_of(model, arguments);
   if (dtype == ExportDtype::fp32) return {std::move(original)};
   const auto type = dtype == ExportDtype::fp16 ? torch::kHalf : torch::kBFloat16;
@@ -212,9 +212,9 @@ void run_export(const ExportArguments& arguments) {
                                         fs::file_size(report.external_data));
   fmt::print("{}: {}, {} bytes{}; {}\n", arguments.out, to_string(format),
              fs::file_size(arguments.out), second, verification_text(format, report));
-  if (arguments.dtype != "fp32") {
+  if (arguments.dtype != ExportDtype::fp32) {
     fmt::print("{} changes the outputs by at most {:.2g}; their largest absolute value is {:.2g}\n",
-               arguments.dtype, cast.change, cast.largest);
+               to_string(arguments.dtype), cast.change, cast.largest);
   }
   for (const auto& read : report.values_read) {
     fmt::print(
@@ -241,9 +241,15 @@ void add_export_command(CLI::App& app) {
       ->type_name(choices<ExportFormat>())
       ->default_str("from the extension: .pt, .pt2, .onnx, .safetensors")
       ->group("Output");
-  command->add_option("--dtype", arguments->dtype, "dtype of the weights in the file")
+  command
+      ->add_option_function<std::string>(
+          "--dtype",
+          [=](const std::string& text) {
+            arguments->dtype = parse_choice<ExportDtype>("--dtype", text);
+          },
+          "dtype of the weights in the file")
       ->type_name(choices<ExportDtype>())
-      ->capture_default_str()
+      ->default_str("fp32")
       ->group("Output");
   command
       ->add_flag("--with-cache", arguments->with_cache,
