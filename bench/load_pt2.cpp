@@ -176,13 +176,14 @@ struct PlainGpt2Impl : torch::nn::Module {
 };
 TORCH_MODULE(PlainGpt2);
 
-void compare(const char* name, const Forward& module, const Pt2Program& program, int64_t rounds) {
+void compare(const char* name, const std::function<torch::Tensor(const torch::Tensor&)>& module,
+             const Pt2Program& program, int64_t rounds) {
   std::cout << fmt::format("{}\n{:>8} {:>12} {:>12} {:>7}\n", name, "tokens", "module", "load_pt2",
                            "ratio");
   for (const int64_t length : {1, 16, 128, 512}) {
     const auto tokens = torch::randint(50257, {1, length}, torch::kLong);
     const auto difference =
-        (program.forward({tokens}).front() - module({tokens}).front()).abs().max().item<double>();
+        (program.forward({tokens}).front() - module(tokens)).abs().max().item<double>();
     if (!(difference < 1e-3)) {
       throw std::runtime_error(fmt::format("the logits differ by {}", difference));
     }
@@ -190,7 +191,7 @@ void compare(const char* name, const Forward& module, const Pt2Program& program,
     std::vector<double> programs;
     std::vector<double> ratios;
     for (int64_t i = 0; i < rounds; ++i) {
-      modules.push_back(seconds_of([&] { module({tokens}); }));
+      modules.push_back(seconds_of([&] { module(tokens); }));
       programs.push_back(seconds_of([&] { program.forward({tokens}); }));
       ratios.push_back(programs.back() / modules.back());
     }
@@ -210,13 +211,13 @@ void run_gpt2(int64_t rounds) {
   const auto path = std::filesystem::temp_directory_path() / "bench_load_pt2.pt2";
   export_pt2(plan_export(model), path);
   compare(
-      "attend::LanguageModel", [&](const auto& in) { return std::vector{model(in[0])}; },
-      load_pt2(path), rounds);
-  const PlainGpt2 plain;
+      "attend::LanguageModel", [&](const auto& tokens) { return model(tokens); }, load_pt2(path),
+      rounds);
+  PlainGpt2 plain;
   export_pt2(plain, torch::randint(50257, {1, 16}, torch::kLong), path,
              {.dynamic = {{0, 1, "length", 1, 1024}}});
   compare(
-      "operators of LibTorch", [&](const auto& in) { return std::vector{plain->forward(in[0])}; },
+      "operators of LibTorch", [&](const auto& tokens) { return plain->forward(tokens); },
       load_pt2(path), rounds);
   std::filesystem::remove(path);
 }

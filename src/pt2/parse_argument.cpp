@@ -17,32 +17,33 @@ OptionalTensor optional_tensor_of(const JsonValue& value) {
   value.fail(fmt::format("expected as_tensor or as_none, found {}", kind));
 }
 
-/// Parses an object with one key. If the key is `literal`, such as "as_int", parses the value with
-/// `read`. If the key is "as_name", the value is the name of a symbol.
+/// Returns a parser of an object with one key. If the key is `literal`, such as "as_int", parses
+/// the value with `read`. If the key is "as_name", the value is the name of a symbol.
 template <typename T>
-ValueOrSymbol<T> value_or_symbol_of(const JsonValue& value, const char* literal,
-                                    const std::function<T(const JsonValue&)>& read) {
-  const auto [kind, content] = value.only();
-  if (kind == "as_name") return SymbolName{content.text()};
-  if (kind == literal) return read(content);
-  value.fail(fmt::format("expected as_name or {}, found {}", literal, kind));
+constexpr auto or_symbol(const char* literal, T (JsonValue::*read)() const) {
+  return [=](const JsonValue& value) -> ValueOrSymbol<T> {
+    const auto [kind, content] = value.only();
+    if (kind == "as_name") return SymbolName{content.text()};
+    if (kind == literal) return (content.*read)();
+    value.fail(fmt::format("expected as_name or {}, found {}", literal, kind));
+  };
 }
-ValueOrSymbol<int64_t> integer_or_symbol(const JsonValue& value) {
-  return value_or_symbol_of<int64_t>(value, "as_int", &JsonValue::integer);
-}
-ValueOrSymbol<double> real_or_symbol(const JsonValue& value) {
-  return value_or_symbol_of<double>(value, "as_float", &JsonValue::real);
-}
-ValueOrSymbol<bool> boolean_or_symbol(const JsonValue& value) {
-  return value_or_symbol_of<bool>(value, "as_bool", &JsonValue::boolean);
-}
+constexpr auto integer_or_symbol = or_symbol("as_int", &JsonValue::integer);
+constexpr auto real_or_symbol = or_symbol("as_float", &JsonValue::real);
+constexpr auto boolean_or_symbol = or_symbol("as_bool", &JsonValue::boolean);
 
-template <typename T>
-Argument argument_from(const ValueOrSymbol<T>& either) {
+/// Returns an alternative of a smaller variant as an argument.
+template <typename... Types>
+Argument argument_from(const std::variant<Types...>& either) {
   return std::visit([](const auto& value) { return Argument(value); }, either);
 }
 
 using ReadArgument = std::function<Argument(const JsonValue&)>;
+
+template <typename T, typename Read>
+ReadArgument each(Read read) {
+  return [read](const JsonValue& list) { return list_of<T>(list, read); };
+}
 
 /// Argument is a union type in torch.export's schema. Returns a parser for each member of the union
 /// that is supported. The keys of the map are the names of the members.
@@ -50,34 +51,23 @@ const std::map<std::string, ReadArgument>& argument_readers() {
   static const std::map<std::string, ReadArgument> all{
       {"as_none", [](const JsonValue&) { return None{}; }},
       {"as_tensor", tensor_of},
-      {"as_tensors", [](const auto& v) { return list_of<TensorName>(v, tensor_of); }},
-      {"as_optional_tensor",
-       [](const auto& v) {
-         return std::visit([](const auto& value) { return Argument(value); },
-                           optional_tensor_of(v));
-       }},
-      {"as_optional_tensors",
-       [](const auto& v) { return list_of<OptionalTensor>(v, optional_tensor_of); }},
+      {"as_tensors", each<TensorName>(tensor_of)},
+      {"as_optional_tensor", [](const auto& v) { return argument_from(optional_tensor_of(v)); }},
+      {"as_optional_tensors", each<OptionalTensor>(optional_tensor_of)},
       {"as_int", &JsonValue::integer},
-      {"as_ints",
-       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, &JsonValue::integer); }},
+      {"as_ints", each<ValueOrSymbol<int64_t>>(&JsonValue::integer)},
       {"as_float", &JsonValue::real},
-      {"as_floats",
-       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, &JsonValue::real); }},
+      {"as_floats", each<ValueOrSymbol<double>>(&JsonValue::real)},
       {"as_bool", &JsonValue::boolean},
-      {"as_bools",
-       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, &JsonValue::boolean); }},
+      {"as_bools", each<ValueOrSymbol<bool>>(&JsonValue::boolean)},
       {"as_string", &JsonValue::text},
-      {"as_strings", [](const auto& v) { return list_of<std::string>(v, &JsonValue::text); }},
+      {"as_strings", each<std::string>(&JsonValue::text)},
       {"as_sym_int", [](const auto& v) { return argument_from(integer_or_symbol(v)); }},
-      {"as_sym_ints",
-       [](const auto& v) { return list_of<ValueOrSymbol<int64_t>>(v, integer_or_symbol); }},
+      {"as_sym_ints", each<ValueOrSymbol<int64_t>>(integer_or_symbol)},
       {"as_sym_float", [](const auto& v) { return argument_from(real_or_symbol(v)); }},
-      {"as_sym_floats",
-       [](const auto& v) { return list_of<ValueOrSymbol<double>>(v, real_or_symbol); }},
+      {"as_sym_floats", each<ValueOrSymbol<double>>(real_or_symbol)},
       {"as_sym_bool", [](const auto& v) { return argument_from(boolean_or_symbol(v)); }},
-      {"as_sym_bools",
-       [](const auto& v) { return list_of<ValueOrSymbol<bool>>(v, boolean_or_symbol); }},
+      {"as_sym_bools", each<ValueOrSymbol<bool>>(boolean_or_symbol)},
       {"as_scalar_type", [](const auto& v) { return SchemaDtype{v.integer()}; }},
       {"as_layout", [](const auto& v) { return SchemaLayout{v.integer()}; }},
       {"as_memory_format", [](const auto& v) { return SchemaMemoryFormat{v.integer()}; }},

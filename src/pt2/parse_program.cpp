@@ -43,12 +43,10 @@ NamedArgument named_argument_of(const JsonValue& value) {
 std::vector<Node> nodes_of(const JsonValue& graph);
 
 constexpr const char* kWithEffects = "torch.ops.higher_order.with_effects";
-/// Kind of the inputs and outputs that order calls with side effects. The nodes of a graph have the
-/// same order, so tokens are omitted.
-constexpr const char* kToken = "token";
 
 /// Parses with_effects(token, operator, arguments...), which returns a token and the outputs of the
-/// operator, as a call of the operator.
+/// operator, as a call of the operator. Tokens order calls with side effects. The nodes of a graph
+/// have the same order, so tokens are omitted.
 Node node_with_effects(const JsonValue& value) {
   const auto inputs = value.at("inputs").items();
   const auto outputs = value.at("outputs").items();
@@ -119,15 +117,16 @@ Input input_of(const JsonValue& value) {
   return input;
 }
 
-/// Parses the input specs of the program. Omits constant inputs, since the graph contains their
+/// Parses the specs of inputs or outputs. Omits constant inputs, since the graph contains their
 /// values, and tokens.
-std::vector<Input> inputs_of(const JsonValue& value) {
-  std::vector<Input> inputs;
-  for (const auto& input : value.items()) {
-    const auto kind = input.only().first;
-    if (kind != "constant_input" && kind != kToken) inputs.push_back(input_of(input));
+template <typename T>
+std::vector<T> specs_of(const JsonValue& specs, T (*parse)(const JsonValue&)) {
+  std::vector<T> all;
+  for (const auto& spec : specs.items()) {
+    const auto kind = spec.only().first;
+    if (kind != "constant_input" && kind != "token") all.push_back(parse(spec));
   }
-  return inputs;
+  return all;
 }
 
 Output output_of(const JsonValue& value) {
@@ -142,14 +141,6 @@ Output output_of(const JsonValue& value) {
   return {.kind = buffer ? OutputKind::buffer_mutation : OutputKind::input_mutation,
           .value = tensor_of(content.at("arg")),
           .target = content.at(buffer ? "buffer_name" : "user_input_name").text()};
-}
-
-std::vector<Output> outputs_of(const JsonValue& value) {
-  std::vector<Output> outputs;
-  for (const auto& output : value.items()) {
-    if (output.only().first != kToken) outputs.push_back(output_of(output));
-  }
-  return outputs;
 }
 
 Range range_of(const JsonValue& value) {
@@ -179,8 +170,8 @@ ExportedProgram parse_program(const std::string& text) {
   }
   const auto module = root.at("graph_module");
   const auto graph = module.at("graph");
-  ExportedProgram program{.inputs = inputs_of(module.at("signature").at("input_specs")),
-                          .outputs = outputs_of(module.at("signature").at("output_specs")),
+  ExportedProgram program{.inputs = specs_of(module.at("signature").at("input_specs"), input_of),
+                          .outputs = specs_of(module.at("signature").at("output_specs"), output_of),
                           .nodes = nodes_of(graph),
                           .tensors = {},
                           .sym_ints = {},

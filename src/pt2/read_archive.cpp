@@ -32,14 +32,12 @@ std::string find_model(const ZipArchive& archive) {
 constexpr uint64_t kMaxShown = 60;
 
 void expect(const ZipArchive& archive, const std::string& entry, const std::string& content) {
-  if (archive.size(entry) > kMaxShown) {
-    throw InputError(
-        fmt::format("{}: expected '{}', found {} bytes", entry, content, archive.size(entry)));
-  }
-  const auto found = archive.read(entry);
-  if (found != content)
-    throw InputError(
-        fmt::format("{}: expected '{}', found '{}'", entry, content, printable(found)));
+  const auto size = archive.size(entry);
+  const auto found = size > kMaxShown ? std::string() : archive.read(entry);
+  if (found == content) return;
+  const auto shown =
+      size > kMaxShown ? fmt::format("{} bytes", size) : fmt::format("'{}'", printable(found));
+  throw InputError(fmt::format("{}: expected '{}', found {}", entry, content, shown));
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include "attend/pt2/pt2_program.h"
 #include "io/files.h"
 #include "support/archive.h"
+#include "support/close.h"
+#include "support/gradient.h"
 #include "support/higher_order_nodes.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
@@ -202,6 +204,29 @@ TEST_F(Pt2InvalidArchive, RunsHigherOrderOperators) {
   }
   EXPECT_EQ(pt2_contents(path).operators.at("torch.ops.higher_order.cond"), 1);
   EXPECT_EQ(pt2_contents(path).operators.at("aten::mul"), 4);
+}
+
+TEST_F(Pt2InvalidArchive, EnablesGradientsInsideOfNoGrad) {
+  auto node = pt2_json::higher_order_nodes("x")[5];
+  node["inputs"][0]["arg"]["as_bool"] = true;
+  graph()["nodes"].push_back(node);
+  auto& output = program["graph_module"]["signature"]["output_specs"][0];
+  output["user_output"]["arg"] = node["outputs"][0];
+  write_and_load();
+  const torch::NoGradGuard no_grad;
+  const auto x = torch::ones({2, 3}, torch::requires_grad());
+  EXPECT_TRUE(load_pt2(path).forward({x}).front().requires_grad());
+}
+
+TEST_F(Pt2InvalidArchive, ComputesTangentsWithoutGradients) {
+  write_and_load();
+  const auto program = load_pt2(path);
+  const torch::NoGradGuard no_grad;
+  const auto x = torch::randn({2, 3});
+  const auto tangent = torch::randn({2, 3});
+  const auto found = forward_derivative(
+      [&](const auto& input) { return program.forward({input}).front(); }, x, tangent);
+  EXPECT_TRUE(close(found, tangent.matmul(program.state_dict().at("weight").t()), 1e-5));
 }
 
 TEST_F(Pt2InvalidArchive, RejectsInvalidHigherOrderOperators) {

@@ -51,7 +51,7 @@ class ATTEND_API Pt2Program {
   /// Runs the program with inputs by name, and returns its outputs by name. Also throws InputError
   /// if an input is missing or unknown, or if two outputs have the same name.
   ///
-  ///     program.forward_named({{"batch_tokens", tokens}}).at("logits");
+  ///     load_pt2("model.pt2").forward_named({{"batch_tokens", tokens}}).at("logits");
   std::map<std::string, torch::Tensor> forward_named(
       const std::map<std::string, torch::Tensor>& inputs) const;
 
