@@ -1,6 +1,7 @@
 #include "attend/export/onnx_contents.h"
 
 #include "attend/input_error.h"
+#include "export/onnx/proto_fields.h"
 #include "io/dtypes.h"
 #include "io/files.h"
 
@@ -16,28 +17,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Field numbers from onnx.proto. Each enum has the name of a message in onnx.proto.
-enum class ModelProto : protozero::pbf_tag_type {
-  graph = 7,
-  opset_import = 8,
-  metadata_props = 14
-};
-enum class OperatorSetIdProto : protozero::pbf_tag_type { domain = 1, version = 2 };
-enum class StringStringEntryProto : protozero::pbf_tag_type { key = 1, value = 2 };
-enum class GraphProto : protozero::pbf_tag_type {
-  node = 1,
-  initializer = 5,
-  input = 11,
-  output = 12
-};
+// Field numbers that only this file uses, see `proto_fields.h`.
 enum class NodeProto : protozero::pbf_tag_type { op_type = 4 };
-enum class TensorProto : protozero::pbf_tag_type {
-  dims = 1,
-  data_type = 2,
-  name = 8,
-  external_data = 13,
-  data_location = 14
-};
 enum class ValueInfoProto : protozero::pbf_tag_type { name = 1, type = 2 };
 enum class TypeProto : protozero::pbf_tag_type { tensor_type = 1 };
 enum class TensorTypeProto : protozero::pbf_tag_type { elem_type = 1, shape = 2 };

@@ -1,6 +1,7 @@
 #include "export/onnx/serialize.h"
 
 #include "export/onnx/opset.h"
+#include "export/onnx/proto_fields.h"
 #include "io/dtypes.h"
 #include "resolved.h"
 
@@ -37,28 +38,6 @@ constexpr std::size_t kMaxBytes = std::size_t{1} << 31;
 constexpr std::size_t kMinExternalBytes = 1024;
 /// Alignment of the weights in the second file, so that runtimes can map it into memory.
 constexpr std::size_t kPage = 4096;
-
-// Field numbers from onnx.proto. Each enum has the name of a message in onnx.proto and contains the
-// fields that this file writes.
-enum class ModelProto : protozero::pbf_tag_type {
-  int64_ir_version = 1,
-  string_producer_name = 2,
-  string_producer_version = 3,
-  message_graph = 7,
-  message_opset_import = 8,
-  message_metadata_props = 14,
-};
-enum class GraphProto : protozero::pbf_tag_type { message_initializer = 5, message_input = 11 };
-enum class TensorProto : protozero::pbf_tag_type {
-  packed_int64_dims = 1,
-  int32_data_type = 2,
-  string_name = 8,
-  bytes_raw_data = 9,
-  message_external_data = 13,
-  enum_data_location = 14,
-};
-enum class OperatorSetIdProto : protozero::pbf_tag_type { string_domain = 1, int64_version = 2 };
-enum class StringStringEntryProto : protozero::pbf_tag_type { string_key = 1, string_value = 2 };
 
 template <typename Tag>
 using Builder = protozero::pbf_builder<Tag>;
@@ -201,9 +180,9 @@ void check(const std::string& model) {
 }
 
 void add_opset(Builder<ModelProto>& model, const std::string& domain, int64_t version) {
-  Builder<OperatorSetIdProto> opset(model, ModelProto::message_opset_import);
-  opset.add_string(OperatorSetIdProto::string_domain, domain);
-  opset.add_int64(OperatorSetIdProto::int64_version, version);
+  Builder<OperatorSetIdProto> opset(model, ModelProto::opset_import);
+  opset.add_string(OperatorSetIdProto::domain, domain);
+  opset.add_int64(OperatorSetIdProto::version, version);
 }
 
 /// Returns the domains of the operators that are not ONNX's own.
@@ -220,9 +199,9 @@ std::set<std::string> domains_of(const Graph& graph) {
 std::string fields_before_graph(const Graph& graph) {
   std::string bytes;
   Builder<ModelProto> model(bytes);
-  model.add_int64(ModelProto::int64_ir_version, ir_version_of(graph.opset()));
-  model.add_string(ModelProto::string_producer_name, "attend");
-  model.add_string(ModelProto::string_producer_version, "LibTorch " TORCH_VERSION);
+  model.add_int64(ModelProto::ir_version, ir_version_of(graph.opset()));
+  model.add_string(ModelProto::producer_name, "attend");
+  model.add_string(ModelProto::producer_version, "LibTorch " TORCH_VERSION);
   add_opset(model, "", graph.opset());
   for (const auto& domain : domains_of(graph)) add_opset(model, domain, 1);
   return bytes;
@@ -233,7 +212,7 @@ void append_graph(protozero::pbf_message<GraphProto> graph, std::size_t num_inpu
                   std::string& bytes) {
   std::size_t inputs = 0;
   for (auto rest = graph.data(); graph.next(); rest = graph.data()) {
-    const bool is_input = graph.tag() == GraphProto::message_input;
+    const bool is_input = graph.tag() == GraphProto::input;
     graph.skip();
     if (is_input && ++inputs > num_inputs) continue;
     bytes.append(rest.data(), rest.size() - graph.data().size());
@@ -243,8 +222,8 @@ void append_graph(protozero::pbf_message<GraphProto> graph, std::size_t num_inpu
 template <typename Tag>
 void add_entry(Builder<Tag>& message, Tag tag, const std::string& key, const std::string& value) {
   Builder<StringStringEntryProto> entry(message, tag);
-  entry.add_string(StringStringEntryProto::string_key, key);
-  entry.add_string(StringStringEntryProto::string_value, value);
+  entry.add_string(StringStringEntryProto::key, key);
+  entry.add_string(StringStringEntryProto::value, value);
 }
 
 /// Adds the initializers of a model to the graph.
@@ -256,26 +235,26 @@ class InitializerWriter {
   /// The data are in the second file if `is_external` is true.
   void add(const ValueInfo& weight, bool is_external, Builder<GraphProto>& graph) {
     const auto& tensor = weights_.at(weight.name);
-    Builder<TensorProto> proto(graph, GraphProto::message_initializer);
+    Builder<TensorProto> proto(graph, GraphProto::initializer);
     std::vector<int64_t> sizes;
     for (const auto& size : weight.meta.sizes) sizes.push_back(size.value);
-    proto.add_packed_int64(TensorProto::packed_int64_dims, sizes.begin(), sizes.end());
-    proto.add_int32(TensorProto::int32_data_type, static_cast<int32_t>(weight.value.type));
-    proto.add_string(TensorProto::string_name, weight.name);
+    proto.add_packed_int64(TensorProto::dims, sizes.begin(), sizes.end());
+    proto.add_int32(TensorProto::data_type, static_cast<int32_t>(weight.value.type));
+    proto.add_string(TensorProto::name, weight.name);
     if (!is_external) {
       const auto data = contiguous_on_cpu(tensor);
-      proto.add_bytes(TensorProto::bytes_raw_data, static_cast<const char*>(data.const_data_ptr()),
+      proto.add_bytes(TensorProto::raw_data, static_cast<const char*>(data.const_data_ptr()),
                       data.nbytes());
       return;
     }
     const auto offset = (end_ + kPage - 1) / kPage * kPage;
     const auto add_external = [&](const char* key, const std::string& value) {
-      add_entry(proto, TensorProto::message_external_data, key, value);
+      add_entry(proto, TensorProto::external_data, key, value);
     };
     add_external("location", location_);
     add_external("offset", std::to_string(offset));
     add_external("length", std::to_string(tensor.nbytes()));
-    proto.add_enum(TensorProto::enum_data_location, /*EXTERNAL*/ 1);
+    proto.add_enum(TensorProto::data_location, /*EXTERNAL*/ 1);
     external_.push_back({tensor, offset});
     end_ = offset + tensor.nbytes();
   }
@@ -297,12 +276,12 @@ SerializedModel serialize(const Model& model, const std::map<std::string, torch:
                           const std::string& location, bool external_data) {
   const auto from_libtorch = without_weights(model, dimension_names);
   protozero::pbf_message<ModelProto> graph_field(from_libtorch);
-  graph_field.next(ModelProto::message_graph);
+  graph_field.next(ModelProto::graph);
   const auto graph_only = graph_field.get_view();
 
   auto start = fields_before_graph(model.graph);
   auto without_data = start;
-  Builder<ModelProto>(without_data).add_message(ModelProto::message_graph, graph_only);
+  Builder<ModelProto>(without_data).add_message(ModelProto::graph, graph_only);
   check(without_data);
 
   const auto size_with = [&](const std::function<bool(const ValueInfo&)>& is_external) {
@@ -331,11 +310,11 @@ SerializedModel serialize(const Model& model, const std::map<std::string, torch:
   serialized.model.reserve(bytes);
   Builder<ModelProto> proto(serialized.model);
   for (const auto& [name, content] : metadata) {
-    add_entry(proto, ModelProto::message_metadata_props, name, content);
+    add_entry(proto, ModelProto::metadata_props, name, content);
   }
   InitializerWriter initializers(weights, location);
   {
-    Builder<GraphProto> graph(proto, ModelProto::message_graph);
+    Builder<GraphProto> graph(proto, ModelProto::graph);
     append_graph(protozero::pbf_message<GraphProto>(graph_only), model.inputs.size(),
                  serialized.model);
     for (const auto& weight : model.weights) initializers.add(weight, is_external(weight), graph);
