@@ -120,6 +120,18 @@ TEST_F(SymbolicShapesTest, FindsClampedQuotients) {
             "min(s0 // 2, 5)");
 }
 
+TEST_F(SymbolicShapesTest, FindsDifferencesOfASizeAndAQuotient) {
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a - a / 5; }), "(4 + 4*s0) // 5");
+}
+
+TEST(SymbolicShapes, PreferQuotientsWithSmallDivisors) {
+  // The second size is (s0 + 3) / 4. The third is (second + 1) / 2, but also (2 * s0 + 13) / 15 for
+  // these values of s0.
+  SymbolicShapes sizes({"s0"}, {{2, 3, 4, 5, 6, 7, 8, 9}}, {0, 1, 2, 3, 4, 5, 6, 7});
+  sizes.add(Expression::symbol("n"), {1, 2, 3, 4, 5, 6, 6, 7});
+  EXPECT_EQ(text_of(*sizes.find({1, 1, 2, 2, 3, 3, 3, 4})), "(1 + n) // 2");
+}
+
 TEST_F(SymbolicShapesTest, FindsRemainders) {
   EXPECT_EQ(found([](int64_t a, int64_t) { return a % 3; }), "s0 % 3");
   EXPECT_EQ(found([](int64_t a, int64_t) { return 5 + (a + 1) % 2; }), "5 + (1 + -1*s0) % 2");

@@ -31,10 +31,12 @@ constexpr std::size_t kMaxVariables = 3;
 /// variables, there would be too many pairs and triples of variables to try.
 constexpr std::size_t kNumRecent = 8;
 /// Limits of the quotients (factor * variable + added) / divisor: the divisor is at most
-/// kMaxDivisor, and the factor is less than kMaxFactor. Divisors are, for example, the strides of
-/// convolutions, or the number of which a padded length is a multiple.
+/// kMaxDivisor, and the factor is less than the divisor and, if the divisor is larger than
+/// kSmallDivisor, at most kMaxFactor. Divisors are, for example, the strides of convolutions, or
+/// the number of which a padded length is a multiple. x - x / 8 is (7 * x + 7) / 8.
 constexpr int64_t kMaxDivisor = 1024;
-constexpr int64_t kMaxFactor = 4;
+constexpr int64_t kSmallDivisor = 16;
+constexpr int64_t kMaxFactor = 3;
 /// A clamped polynomial of one variable is tried only if the size has at least kMinValuesOfLine
 /// different values that are not clamped. This limit does not apply to `find_step`. A quotient that
 /// is clamped, or is multiplied by a number, is tried only if the size has at least
@@ -256,17 +258,19 @@ bool are_large(const RunValues& values) {
 }
 
 /// Returns slope * quotient + begin. The quotient is floor((factor * variable + added) / divisor),
-/// and `begin` is an integer from 0 to slope - 1. Returns nullopt if no such expression equals the
-/// target.
+/// and `begin` is an integer from 0 to slope - 1. Returns nullopt if no such expression with a
+/// divisor of at most `max_divisor` equals the target. Otherwise sets `max_divisor` to the next
+/// smaller divisor.
 std::optional<Polynomial> find_quotient(const Variable& variable, const WantedSize& target,
-                                        int64_t slope) {
+                                        int64_t slope, int64_t& max_divisor) {
   const auto x = select(variable.values, target.between);
   auto y = select(target.values, target.between);
   if (are_large(x) || are_large(y)) return std::nullopt;
   const auto begin = y.front() - slope * c10::div_floor_integer(y.front(), slope);
   for (auto& value : y) value = (value - begin) / slope;
-  for (int64_t divisor = 2; divisor <= kMaxDivisor; ++divisor) {
-    for (int64_t factor = 1; factor < std::min(divisor, kMaxFactor); ++factor) {
+  for (int64_t divisor = 2; divisor <= max_divisor; ++divisor) {
+    const auto max_factor = divisor <= kSmallDivisor ? divisor - 1 : kMaxFactor;
+    for (int64_t factor = 1; factor <= max_factor; ++factor) {
       // The quotient is y if divisor * y <= factor * x + added < divisor * (y + 1).
       auto least = WantedSize::kSmallest;
       auto most = WantedSize::kLargest;
@@ -283,7 +287,9 @@ std::optional<Polynomial> find_quotient(const Variable& variable, const WantedSi
       }
       const Monomial one{{}, RunValues(found.values.size(), 1)};
       Polynomial size{{{begin, one}, {slope, std::move(found)}}};
-      if (target.equals(size)) return size;
+      if (!target.equals(size)) continue;
+      max_divisor = divisor - 1;
+      return size;
     }
   }
   return std::nullopt;
@@ -304,19 +310,23 @@ std::size_t num_values(const WantedSize& target) {
 }
 
 /// Calls the overload above for each variable: first with slope 1, then with the result of
-/// `step_of` as slope. Returns the first expression that is found, or nullopt. There are two
+/// `step_of` as slope. Returns the first expression with the smallest divisor, or nullopt: many
+/// quotients with large divisors equal a size in a few runs by coincidence. There are two
 /// exceptions if `num_values(target)` is less than kMinValuesOfQuotient: if the target is clamped,
 /// returns nullopt; otherwise, tries only slope 1.
 std::optional<Polynomial> find_quotient(const Variables& variables, const WantedSize& target) {
   const auto step = step_of(select(target.values, target.between));
   const bool has_few = num_values(target) < kMinValuesOfQuotient;
   if (target.is_clamped() && has_few) return std::nullopt;
+  auto max_divisor = kMaxDivisor;
+  std::optional<Polynomial> simplest;
   for (const auto* variable : variables) {
-    if (auto found = find_quotient(*variable, target, /*slope=*/1)) return found;
-    if (step <= 1 || has_few) continue;
-    if (auto found = find_quotient(*variable, target, step)) return found;
+    for (const auto slope : {int64_t{1}, step}) {
+      if (slope < 1 || (slope != 1 && has_few)) continue;
+      if (auto found = find_quotient(*variable, target, slope, max_divisor)) simplest = found;
+    }
   }
-  return std::nullopt;
+  return simplest;
 }
 
 /// Returns an expression for a size that has two values: the smaller value up to a threshold of a
