@@ -417,12 +417,13 @@ TraceSummary trace_method(jit::Module& scripted, const std::string& name,
                           const std::vector<DynamicDimension>& dynamic) {
   add_traced_method(scripted, name, function, inputs, input_names);
   const auto graph = scripted.get_method(name).graph();
-  TraceSummary summary{.lifted = lift_sizes(*graph, module, function, inputs, dynamic)};
+  TraceSummary summary{.inputs = inputs,
+                       .lifted = lift_sizes(*graph, module, function, inputs, dynamic)};
   summary.integers = integer_constants(*graph);
   if (has_recurrent_layers(*graph)) {
     const auto specialization =
         find_specialization(module, function, inputs, dynamic, summary.lifted);
-    if (specialization) throw std::runtime_error(*specialization);
+    if (specialization) throw *specialization;
   }
   return summary;
 }

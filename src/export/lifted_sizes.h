@@ -15,6 +15,7 @@ namespace attend {
 
 /// What the export needs to know about a traced method.
 struct TraceSummary {
+  std::vector<torch::Tensor> inputs = {};  ///< inputs with which the method was traced
   std::set<int64_t> integers = {};         ///< integer constants, see `integer_constants`
   std::set<ArgumentPosition> lifted = {};  ///< arguments that the method computes from sizes
 };
@@ -28,7 +29,7 @@ struct TraceSummary {
 /// of sizes, in all traces. The same applies to real numbers such as `1 / std::sqrt(x.size(1))`.
 /// Traces that call other operators than the method are ignored.
 ///
-/// Throws std::runtime_error if a method with recurrent layers specializes a dimension. Such a
+/// Throws WrongForInputs if a method with recurrent layers specializes a dimension. Such a
 /// method must not run: on the CPU, recurrent layers read out of bounds if the hidden state is too
 /// small for the input, whereas other operators throw.
 TraceSummary trace_method(torch::jit::Module& scripted, const std::string& name,

@@ -12,6 +12,7 @@
 #include "export/verify.h"
 #include "io/files.h"
 #include "io/utf8.h"
+#include "program/target.h"
 
 #include <fmt/format.h>
 
@@ -79,12 +80,13 @@ void check_names(const onnx::Model& model) {
 }
 
 /// Returns the index in the trace of the operator call from which a node was made. The nodes that
-/// compute numbers from sizes have no such call.
+/// compute numbers from sizes have no such call, and `calls_of` omits calls of contiguous.
 std::size_t index_in_trace(const program::ExportedProgram& program, std::size_t node) {
   const auto end = program.nodes.begin() + static_cast<std::ptrdiff_t>(node);
   return static_cast<std::size_t>(
       std::count_if(program.nodes.begin(), end, [](const program::Node& earlier) {
-        return !std::holds_alternative<program::SymbolName>(earlier.outputs.front());
+        return !std::holds_alternative<program::SymbolName>(earlier.outputs.front()) &&
+               program::key_of(earlier.target) != "contiguous.default";
       }));
 }
 
@@ -103,17 +105,13 @@ std::string message_of(const onnx::UnsupportedOperatorsError& error,
   return error.remedy.empty() ? text : text + "; " + error.remedy;
 }
 
-}  // namespace
-
-ExportReport export_onnx(ModuleRef module, const Forward& forward,
-                         const std::vector<torch::Tensor>& example_inputs,
-                         const std::filesystem::path& path, const ExportOptions& options,
-                         const OnnxOptions& onnx_options) {
-  TORCH_CHECK_VALUE(onnx_options.opset >= onnx::kMinOpset && onnx_options.opset <= onnx::kMaxOpset,
-                    "opset (", onnx_options.opset, ") must be ", onnx::kMinOpset, " to ",
-                    onnx::kMaxOpset);
-  ExportGuard guard(*module, example_inputs, options, TargetFormat::onnx);
-  for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
+/// Exports the trace of `forward` with `traced_inputs`, see `export_with_retries`.
+ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
+                          const std::vector<torch::Tensor>& example_inputs,
+                          const std::vector<torch::Tensor>& traced_inputs,
+                          const std::filesystem::path& path, const ExportOptions& options,
+                          const OnnxOptions& onnx_options) {
+  ExportGuard guard(module, example_inputs, options, TargetFormat::onnx);
   auto trace_options = options;
   for (std::size_t i = 0; i < trace_options.input_names.size(); ++i) {
     // Names in the ONNX file need not be identifiers, but names in the trace must be identifiers.
@@ -122,7 +120,7 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
     if (!is_identifier(name)) name = fmt::format("input{}", i);
   }
   const auto traced =
-      program::trace_program(*module, forward, example_inputs, trace_options, TargetFormat::onnx);
+      program::trace_program(module, forward, traced_inputs, trace_options, TargetFormat::onnx);
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
                     "forward must return at least one output, found 0");
@@ -135,7 +133,7 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
   try {
     model = onnx::translate(traced.program, tied_weights(traced), output_names, onnx_options.opset);
   } catch (const onnx::UnsupportedOperatorsError& error) {
-    throw std::runtime_error(message_of(error, traced.program, *module, forward, example_inputs));
+    throw std::runtime_error(message_of(error, traced.program, module, forward, traced_inputs));
   }
   const auto input_names = numbered_names(options.input_names, example_inputs.size(), "input");
   for (std::size_t i = 0; i < input_names.size(); ++i) model.inputs.at(i).name = input_names[i];
@@ -151,7 +149,7 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
   }
   const program::CheckedProgram checked(traced.program, weights, example_inputs.front().device());
   auto report = verify(
-      guard, *module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
+      guard, module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
       example_inputs, traced.trace, options);
   auto weights_path = path;
   weights_path += ".data";
@@ -168,6 +166,21 @@ ExportReport export_onnx(ModuleRef module, const Forward& forward,
   new_files.push_back(new_file(path, [&](std::ostream& file) { file << files.model; }));
   replace_files(new_files);
   return report;
+}
+
+}  // namespace
+
+ExportReport export_onnx(ModuleRef module, const Forward& forward,
+                         const std::vector<torch::Tensor>& example_inputs,
+                         const std::filesystem::path& path, const ExportOptions& options,
+                         const OnnxOptions& onnx_options) {
+  TORCH_CHECK_VALUE(onnx_options.opset >= onnx::kMinOpset && onnx_options.opset <= onnx::kMaxOpset,
+                    "opset (", onnx_options.opset, ") must be ", onnx::kMinOpset, " to ",
+                    onnx::kMaxOpset);
+  for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
+  return export_with_retries(example_inputs, [&](const std::vector<torch::Tensor>& inputs) {
+    return export_trace(*module, forward, example_inputs, inputs, path, options, onnx_options);
+  });
 }
 
 }  // namespace attend

@@ -16,14 +16,17 @@
 
 namespace attend {
 
-ExportReport export_pt2(ModuleRef module, const Forward& forward,
-                        const std::vector<torch::Tensor>& example_inputs,
-                        const std::filesystem::path& path, const ExportOptions& options) {
-  ExportGuard guard(*module, example_inputs, options, TargetFormat::pt2);
-  for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
-  auto traced = program::trace_program(*module, forward, example_inputs, options);
+namespace {
+
+/// Exports the trace of `forward` with `traced_inputs`, see `export_with_retries`.
+ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
+                          const std::vector<torch::Tensor>& example_inputs,
+                          const std::vector<torch::Tensor>& traced_inputs,
+                          const std::filesystem::path& path, const ExportOptions& options) {
+  ExportGuard guard(module, example_inputs, options, TargetFormat::pt2);
+  auto traced = program::trace_program(module, forward, traced_inputs, options);
   if (program::decompose(traced.program)) {
-    program::infer_tensor_meta(traced, example_inputs, options.dynamic, TargetFormat::pt2);
+    program::infer_tensor_meta(traced, traced_inputs, options.dynamic, TargetFormat::pt2);
   }
   program::clamp_slices(traced.program);
   program::set_hints(traced.program);
@@ -32,7 +35,7 @@ ExportReport export_pt2(ModuleRef module, const Forward& forward,
   ExportReport report;
   replace_file(path, [&](const std::filesystem::path& temporary) {
     write_stream(temporary, path, [&](std::ostream& file) {
-      pt2::write_archive(file, traced, example_inputs, options.extra_files);
+      pt2::write_archive(file, traced, traced_inputs, options.extra_files);
     });
     const auto device = example_inputs.front().device();
     const auto archive = pt2::read_archive(ZipArchive(temporary), device);
@@ -43,9 +46,20 @@ ExportReport export_pt2(ModuleRef module, const Forward& forward,
       checks.check(inputs);
       return checked.run(inputs);
     };
-    report = verify(guard, *module, run, forward, example_inputs, traced.trace, options);
+    report = verify(guard, module, run, forward, example_inputs, traced.trace, options);
   });
   return report;
+}
+
+}  // namespace
+
+ExportReport export_pt2(ModuleRef module, const Forward& forward,
+                        const std::vector<torch::Tensor>& example_inputs,
+                        const std::filesystem::path& path, const ExportOptions& options) {
+  for (const auto& [name, content] : options.extra_files) check_utf8(content, name);
+  return export_with_retries(example_inputs, [&](const std::vector<torch::Tensor>& inputs) {
+    return export_trace(*module, forward, example_inputs, inputs, path, options);
+  });
 }
 
 }  // namespace attend

@@ -42,9 +42,10 @@ void set_sizes(ScheduledDimension& dimension, const std::set<int64_t>& constants
   const auto min = dimension.min, max = dimension.max, example = dimension.example;
   const auto last = dimension.has_max() ? std::min(max, std::max(kMaxScheduledSize, example))
                                         : std::max(kWithoutMaximum.front(), kGrowth * example);
-  // The first size is only 2 times the example's size. The cost measured at the first size is used
-  // to predict the costs at the next sizes.
-  for (auto size = example * 2; size < last; size *= kGrowth) dimension.growing.push_back(size);
+  // The first size is only 2 times the example's size, or 2 for an empty example. The cost measured
+  // at the first size is used to predict the costs at the next sizes.
+  const auto first = 2 * std::max<int64_t>(example, 1);
+  for (auto size = first; size < last; size *= kGrowth) dimension.growing.push_back(size);
   if (last > example) dimension.growing.push_back(last);
   for (const auto size : kWithoutMaximum) {
     if (!dimension.has_max() && size > last) dimension.growing.push_back(size);

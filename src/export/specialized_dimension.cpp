@@ -118,11 +118,11 @@ std::optional<Description> find_difference(const Trace& one, const Trace& other,
 
 }  // namespace
 
-std::optional<std::string> find_specialization(const torch::nn::Module& module,
-                                               const Forward& function,
-                                               const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<torch::Tensor>& others,
-                                               const std::set<ArgumentPosition>& lifted) {
+std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
+                                                  const Forward& function,
+                                                  const std::vector<torch::Tensor>& inputs,
+                                                  const std::vector<torch::Tensor>& others,
+                                                  const std::set<ArgumentPosition>& lifted) {
   // The loop makes both traces with the same call of `trace_calls`. Two calls in the source code
   // would have different return addresses in the call stacks.
   std::vector<TracedCalls> traces;
@@ -137,19 +137,22 @@ std::optional<std::string> find_specialization(const torch::nn::Module& module,
                       {sizes_differ ? other_shape : "other values", traces[1]}, lifted);
   if (!difference) return std::nullopt;
   if (sizes_differ) {
-    return fmt::format("a size was specialized: {}; {}", difference->text, difference->remedy);
+    return WrongForInputs(
+        fmt::format("a size was specialized: {}; {}", difference->text, difference->remedy),
+        others);
   }
-  return fmt::format(
-      "a value was specialized: {}; in forward, use operators such as torch::where instead of "
-      "values read into C++ numbers",
-      difference->text);
+  return WrongForInputs(
+      fmt::format("a value was specialized: {}; in forward, use operators such as torch::where "
+                  "instead of values read into C++ numbers",
+                  difference->text),
+      others);
 }
 
-std::optional<std::string> find_specialization(const torch::nn::Module& module,
-                                               const Forward& function,
-                                               const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<DynamicDimension>& dynamic,
-                                               const std::set<ArgumentPosition>& lifted) {
+std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
+                                                  const Forward& function,
+                                                  const std::vector<torch::Tensor>& inputs,
+                                                  const std::vector<DynamicDimension>& dynamic,
+                                                  const std::set<ArgumentPosition>& lifted) {
   for (const auto& dimension : distinct(dynamic)) {
     auto sizes = sizes_of(inputs, dynamic);
     const auto size = sizes.at(dimension.name);
@@ -186,9 +189,10 @@ std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
                   shapes_text(inputs), short_message(error)));
 }
 
-std::runtime_error with_specialization(const std::exception& error,
-                                       const std::string& specialization) {
-  return std::runtime_error(fmt::format("{}; {}", short_message(error), specialization));
+WrongForInputs with_specialization(const std::exception& error,
+                                   const WrongForInputs& specialization) {
+  return {fmt::format("{}; {}", short_message(error), specialization.what()),
+          specialization.inputs};
 }
 
 }  // namespace attend

@@ -13,26 +13,33 @@
 
 namespace attend {
 
+/// Error if a traced or exported program is wrong for inputs that the module accepts.
+struct WrongForInputs : std::runtime_error {
+  WrongForInputs(const std::string& message, const std::vector<torch::Tensor>& wrong)
+      : std::runtime_error(message), inputs(wrong) {}
+  std::vector<torch::Tensor> inputs;
+};
+
 /// Compares traces of `function` for two sets of inputs and describes the first operator call that
 /// differs, for example in a constant argument. Ignores the arguments in `lifted`, which the
-/// exported program computes (`lift_sizes`). Returns "a size was specialized: ..." or, for
-/// inputs of the same shapes, "a value was specialized: ...". The text names the operator and the
-/// call site. If a constant argument differs, the text also contains both of its values. Returns
-/// nullopt if the traces are equal.
-std::optional<std::string> find_specialization(const torch::nn::Module& module,
-                                               const Forward& function,
-                                               const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<torch::Tensor>& others,
-                                               const std::set<ArgumentPosition>& lifted);
+/// exported program computes (`lift_sizes`). Returns an error for the inputs `others`: "a size was
+/// specialized: ..." or, for inputs of the same shapes, "a value was specialized: ...". The message
+/// names the operator and the call site. If a constant argument differs, the message also contains
+/// both of its values. Returns nullopt if the traces are equal.
+std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
+                                                  const Forward& function,
+                                                  const std::vector<torch::Tensor>& inputs,
+                                                  const std::vector<torch::Tensor>& others,
+                                                  const std::set<ArgumentPosition>& lifted);
 
 /// Calls the overload above for `inputs` and for copies of `inputs` in which one dynamic dimension
-/// at a time has another size. Returns the first description that is found, or nullopt. Throws
+/// at a time has another size. Returns the first error that is found, or nullopt. Throws
 /// std::runtime_error if `function` throws for the resized inputs.
-std::optional<std::string> find_specialization(const torch::nn::Module& module,
-                                               const Forward& function,
-                                               const std::vector<torch::Tensor>& inputs,
-                                               const std::vector<DynamicDimension>& dynamic,
-                                               const std::set<ArgumentPosition>& lifted);
+std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
+                                                  const Forward& function,
+                                                  const std::vector<torch::Tensor>& inputs,
+                                                  const std::vector<DynamicDimension>& dynamic,
+                                                  const std::set<ArgumentPosition>& lifted);
 
 /// Returns one line of the message of `error`, without the stack trace: the last line if the error
 /// is from the TorchScript interpreter, otherwise the first line.
@@ -43,9 +50,9 @@ std::string short_message(const std::exception& error);
 std::runtime_error module_rejects(const std::vector<torch::Tensor>& inputs,
                                   const std::exception& error);
 
-/// Returns an error whose message is the short message of `error`, followed by `specialization`,
-/// which is a result of `find_specialization`.
-std::runtime_error with_specialization(const std::exception& error,
-                                       const std::string& specialization);
+/// Returns an error whose message is the short message of `error`, followed by that of
+/// `specialization`, which is a result of `find_specialization`.
+WrongForInputs with_specialization(const std::exception& error,
+                                   const WrongForInputs& specialization);
 
 }  // namespace attend

@@ -141,22 +141,21 @@ void with_method_name(const TorchScriptMethod& method, const std::function<void(
   }
 }
 
-}  // namespace
-
-ExportReport export_torchscript(ModuleRef module, const Forward& forward,
-                                const std::vector<torch::Tensor>& example_inputs,
-                                const std::filesystem::path& path, const ExportOptions& options,
-                                const TorchScriptMethods& methods) {
-  check_methods(methods);
-  ExportGuard guard(*module, example_inputs, options, TargetFormat::torchscript);
+/// Exports the trace of `forward` with `traced_inputs`, see `export_with_retries`.
+ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
+                          const std::vector<torch::Tensor>& example_inputs,
+                          const std::vector<torch::Tensor>& traced_inputs,
+                          const std::filesystem::path& path, const ExportOptions& options,
+                          const TorchScriptMethods& methods) {
+  ExportGuard guard(module, example_inputs, options, TargetFormat::torchscript);
   auto traced = methods.traced;
   traced.insert(traced.begin(),
-                {"forward", forward, example_inputs, options.input_names, options.dynamic});
-  auto scripted = to_script_module(*module);
+                {"forward", forward, traced_inputs, options.input_names, options.dynamic});
+  auto scripted = to_script_module(module);
   std::map<std::string, TraceSummary> traces;  // by method
   for (const auto& method : traced) {
     with_method_name(method, [&] {
-      traces[method.name] = trace_method(scripted, method.name, *module, method.function,
+      traces[method.name] = trace_method(scripted, method.name, module, method.function,
                                          method.example_inputs, method.input_names, method.dynamic);
     });
   }
@@ -191,8 +190,9 @@ ExportReport export_torchscript(ModuleRef module, const Forward& forward,
           .tolerance = options.tolerance};
       with_method_name(method, [&] {
         const auto loaded = file.get_method(method.name);
-        const auto verified = verify(guard, *module, function_of(loaded), method.function,
-                                     method.example_inputs, traces.at(method.name), verify_options);
+        const auto verified = verify(guard, module, function_of(loaded), method.function,
+                                     is_forward ? example_inputs : method.example_inputs,
+                                     traces.at(method.name), verify_options);
         // `forward` is the first method in `traced`, so the assignment overwrites no results.
         if (is_forward) report = verified;
         report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);
@@ -206,6 +206,18 @@ ExportReport export_torchscript(ModuleRef module, const Forward& forward,
     guard.restore();
   });
   return report;
+}
+
+}  // namespace
+
+ExportReport export_torchscript(ModuleRef module, const Forward& forward,
+                                const std::vector<torch::Tensor>& example_inputs,
+                                const std::filesystem::path& path, const ExportOptions& options,
+                                const TorchScriptMethods& methods) {
+  check_methods(methods);
+  return export_with_retries(example_inputs, [&](const std::vector<torch::Tensor>& inputs) {
+    return export_trace(*module, forward, example_inputs, inputs, path, options, methods);
+  });
 }
 
 }  // namespace attend

@@ -17,6 +17,10 @@ bool makes_list(const jit::Node& node) {
   return node.kind() == c10::prim::ListConstruct || node.kind() == c10::prim::TupleConstruct;
 }
 
+bool makes_contiguous(const jit::Node& node) {
+  return node.kind() == c10::aten::contiguous;
+}
+
 void add_arguments(jit::Node& node, std::vector<TracedArgument>& arguments) {
   for (std::size_t i = 0; i < node.inputs().size(); ++i) {
     auto& source = *node.input(i)->node();
@@ -34,7 +38,13 @@ class Numbering {
   explicit Numbering(const jit::Graph& graph) {
     add(graph.inputs());
     for (const auto* node : graph.nodes()) {
-      if (node->kind() != c10::prim::Constant && !makes_list(*node)) add(node->outputs());
+      if (node->kind() == c10::prim::Constant || makes_list(*node)) continue;
+      const auto input = makes_contiguous(*node) ? numbers_.find(node->input(0)) : numbers_.end();
+      if (input == numbers_.end()) {
+        add(node->outputs());
+      } else {
+        numbers_.emplace(node->output(), input->second);
+      }
     }
   }
 
@@ -51,9 +61,10 @@ class Numbering {
 
  private:
   void add(const at::ArrayRef<const jit::Value*>& values) {
-    for (const auto* value : values) numbers_.emplace(value, numbers_.size());
+    for (const auto* value : values) numbers_.emplace(value, next_++);
   }
 
+  std::size_t next_ = 0;
   std::unordered_map<const jit::Value*, std::size_t> numbers_;
 };
 
@@ -62,7 +73,7 @@ class Numbering {
 std::vector<jit::Node*> calls_of(jit::Graph& graph) {
   std::vector<jit::Node*> calls;
   for (auto* node : graph.nodes()) {
-    if (is_call(*node)) calls.push_back(node);
+    if (is_call(*node) && !makes_contiguous(*node)) calls.push_back(node);
   }
   return calls;
 }

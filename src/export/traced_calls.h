@@ -12,7 +12,9 @@
 
 namespace attend {
 
-/// Returns the operator calls of a trace in order.
+/// Returns the operator calls of a trace in order, except those of aten::contiguous, which LibTorch
+/// calls only for tensors that are not contiguous yet. It depends on sizes whether they are: a
+/// transposed tensor is contiguous if one of its dimensions has size 1.
 std::vector<torch::jit::Node*> calls_of(torch::jit::Graph& graph);
 
 /// Returns the tensors that a call returns. The elements of a returned list are returned one by

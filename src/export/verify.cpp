@@ -14,6 +14,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <exception>
 #include <limits>
 #include <map>
 #include <optional>
@@ -197,12 +198,11 @@ class Verification {
       compare_outputs(inputs, mutated, *expected, shapes);
     } catch (const std::exception& error) {
       guard_.restore();  // throws if forward mutates parameters or constants
-      const auto specialization =
-          find_specialization(subject_.module, subject_.forward, subject_.example_inputs, inputs,
-                              subject_.trace.lifted);
+      const auto specialization = find_specialization(
+          subject_.module, subject_.forward, subject_.trace.inputs, inputs, subject_.trace.lifted);
       if (specialization) throw with_specialization(error, *specialization);
-      throw std::runtime_error(short_message(error) +
-                               nondeterminism_message(guard_, subject_.forward, inputs));
+      throw WrongForInputs(
+          short_message(error) + nondeterminism_message(guard_, subject_.forward, inputs), inputs);
     }
     // The next run draws other random numbers, also if the exported program draws none.
     set_rng_state(next_rng);
@@ -280,6 +280,31 @@ ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const F
                     const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
                     const TraceSummary& trace, const ExportOptions& options) {
   return Verification(guard, {module, exported, forward, example_inputs, trace, options}).run();
+}
+
+ExportReport export_with_retries(
+    const std::vector<torch::Tensor>& example_inputs,
+    const std::function<ExportReport(const std::vector<torch::Tensor>&)>& attempt) {
+  constexpr int kMaxAttempts = 3;
+  auto inputs = example_inputs;
+  std::exception_ptr first;
+  for (int i = 0; i < kMaxAttempts; ++i) {
+    const auto shapes = shapes_text(inputs);
+    try {
+      return attempt(inputs);
+    } catch (const WrongForInputs& error) {
+      if (!first) first = std::current_exception();
+      inputs = error.inputs;
+      // A trace with empty inputs lacks what the module does with elements.
+      const bool is_empty = std::any_of(inputs.begin(), inputs.end(),
+                                        [](const auto& input) { return input.numel() == 0; });
+      if (is_empty || shapes_text(inputs) == shapes) break;
+    } catch (const std::exception&) {
+      if (!first) throw;
+      break;
+    }
+  }
+  std::rethrow_exception(first);
 }
 
 }  // namespace attend

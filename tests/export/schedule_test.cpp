@@ -54,6 +54,10 @@ SizesByName sizes(const std::vector<int64_t>& numbers) {
   return all;
 }
 
+TEST(ScheduledDimension, GrowsFromAnEmptyExample) {
+  EXPECT_THAT(dimension_of(0, 32, 0).growing, ElementsAre(2, 8, 32));
+}
+
 TEST(ScheduledDimension, HasASymbolIfTheSizeIsNotConstant) {
   const auto dimensions = dimensions_of({{1, kNoMax, 7}, {4, 4, 4}, {3, 9, 5}});
   ASSERT_THAT(dimensions, SizeIs(3));

@@ -249,6 +249,11 @@ std::vector<ExportCase> transformers() {
   const auto decoder_options = nn::TransformerDecoderLayerOptions(8, 2).dim_feedforward(12);
   cases.push_back(make_case("UserTransformer", "TransformerEncoderLayer",
                             nn::TransformerEncoderLayer(options), {source}));
+  // With one position, LibTorch calls contiguous less often, and the trace lacks these calls.
+  static const auto kOneOrMore = add_dynamic_size({"length", 1, 16, 1, {2, 9, 5}});
+  cases.push_back(make_case("UserTransformer", "TransformerEncoderLayer_at_one_position",
+                            nn::TransformerEncoderLayer(options),
+                            {reals("x", {kOneOrMore, kBatch, 8})}));
   cases.push_back(make_case("UserTransformer", "TransformerEncoder",
                             nn::TransformerEncoder(nn::TransformerEncoderOptions(options, 2)),
                             {source}));

@@ -3,6 +3,7 @@
 #include "export/export_guard.h"
 #include "export/onnx/rules.h"
 #include "export/program/traced_program.h"
+#include "export/verify.h"
 
 #include <set>
 
@@ -15,11 +16,16 @@ std::vector<std::string> unused_rules(const std::vector<ExportCase>& cases) {
     const auto example = draw_example(any);
     const auto options = options_of(any);
     const ExportGuard guard(*any.module, example, options, TargetFormat::onnx);
-    const auto traced = with_source(any, [&] {
-      return program::trace_program(*any.module, any.forward, example, options, TargetFormat::onnx);
+    with_source(any, [&] {
+      export_with_retries(example, [&](const Tensors& inputs) {
+        const auto traced =
+            program::trace_program(*any.module, any.forward, inputs, options, TargetFormat::onnx);
+        for (const auto& node : traced.program.nodes) {
+          used.insert(onnx::find_rule(node, traced.program));
+        }
+        return ExportReport();
+      });
     });
-    for (const auto& node : traced.program.nodes)
-      used.insert(onnx::find_rule(node, traced.program));
   }
   std::vector<std::string> unused;
   for (const auto& [name, rule] : onnx::all_rules()) {

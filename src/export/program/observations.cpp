@@ -184,7 +184,7 @@ void Observations::observe(const std::vector<torch::Tensor>& inputs,
       if (value.isTensor()) recorder(name, value.toTensor());
     });
   } catch (const c10::Error& error) {
-    throw RejectedInputs(
+    throw WrongForInputs(
         fmt::format("the traced program rejects {}, although all sizes are within min and max of "
                     "the dynamic dimensions: {}",
                     shapes_text(inputs), short_message(error)),

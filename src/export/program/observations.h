@@ -26,14 +26,6 @@ struct Observation {
   std::vector<std::vector<int64_t>> strides;  // strides, then the storage offset, in each run
 };
 
-/// Error if a program rejects its inputs, that is, throws c10::Error. `inputs`: the rejected
-/// inputs.
-struct RejectedInputs : std::runtime_error {
-  RejectedInputs(const std::string& message, const std::vector<torch::Tensor>& rejected)
-      : std::runtime_error(message), inputs(rejected) {}
-  std::vector<torch::Tensor> inputs;
-};
-
 /// Returns the metadata of a tensor, with integers (not expressions) as sizes and strides.
 TensorMeta static_meta(const torch::Tensor& tensor);
 
@@ -43,7 +35,7 @@ TensorMeta static_meta(const torch::Tensor& tensor);
 /// references to the arguments.
 class Observations {
  public:
-  /// Throws RejectedInputs if the program rejects sizes within the ranges of the dynamic
+  /// Throws WrongForInputs if the program rejects sizes within the ranges of the dynamic
   /// dimensions, and std::runtime_error if the number of dimensions of a tensor is not constant.
   Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
                const std::vector<DynamicDimension>& dynamic);

@@ -29,7 +29,7 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
   traced.trace = trace;
   try {
     infer_tensor_meta(traced, example_inputs, options.dynamic, format);
-  } catch (const RejectedInputs& error) {
+  } catch (const WrongForInputs& error) {
     const auto inputs = copies_of(error.inputs);
     try {
       function(inputs);
