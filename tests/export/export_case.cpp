@@ -61,6 +61,10 @@ double tolerance_of(torch::Dtype dtype) {
   }
 }
 
+int64_t draw_between(int64_t min, int64_t max) {
+  return torch::randint(min, max + 1, {}, torch::kLong).item<int64_t>();
+}
+
 Tensors draw(const ExportCase& any, const std::function<int64_t(const DynamicSizeSpec&)>& size) {
   Tensors inputs;
   for (const auto& input : any.inputs) {

@@ -27,8 +27,9 @@ struct DynamicSizeSpec {
   const char* name;
   int64_t min;
   int64_t max;
-  int64_t example;                ///< size in the example inputs
-  std::array<int64_t, 3> others;  ///< sizes at which the Python tests compare outputs
+  int64_t example;  ///< size in the example inputs
+  /// Sizes at which the Python tests compare outputs, besides `min` and `max`.
+  std::array<int64_t, 3> others;
 };
 
 /// Returns the specification of a `DynamicSize`, or of a placeholder that `add_dynamic_size`
@@ -37,6 +38,9 @@ const DynamicSizeSpec& spec_of(int64_t dynamic_size);
 
 /// Adds a dynamic size and returns its placeholder.
 int64_t add_dynamic_size(const DynamicSizeSpec& spec);
+
+/// Returns a random integer in [min, max].
+int64_t draw_between(int64_t min, int64_t max);
 
 /// An input of an `ExportCase`. `shape` may contain placeholders for dynamic sizes. `draw` is
 /// called with a shape without placeholders. It returns a tensor of that shape with random values.
@@ -133,8 +137,9 @@ std::vector<ExportCase> network_cases();   ///< small networks of published kind
 std::vector<ExportCase> user_cases();      ///< custom modules
 std::vector<ExportCase> operator_cases();  ///< single operators
 /// Random programs of two kinds. Programs of the first kind contain views and in-place operators.
-/// They are exported only to ONNX, which has neither views nor in-place operators. Programs of the
-/// second kind contain operators on sequences of shape (B, L, D).
-std::vector<ExportCase> random_cases();
+/// They are exported only to ONNX, which has neither views nor in-place operators. `count` programs
+/// of the second kind contain operators on sequences of shape (B, L, D).
+std::vector<ExportCase> random_programs(int count);
+std::vector<ExportCase> random_modules(int count);  ///< random layers, and sizes that are read
 
 }  // namespace attend

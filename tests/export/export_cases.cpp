@@ -7,7 +7,7 @@
 ///     CASE.pt, CASE.pt2, CASE.onnx   the module in each format
 ///     CASE.opset17.onnx, ...         for the cases in `kAtEachOpset`
 ///     CASE.external.onnx             with external data, for LanguageModel.plain
-///     CASE.values    ((inputs, outputs), ...) at three other shapes, for torch.load
+///     CASE.values    ((inputs, outputs), ...) at five shapes, for torch.load
 ///     CASE.step      (loss, parameters after one SGD step on the last inputs), only for float32
 ///                    cases that have parameters and draw no random numbers
 /// and cases.json, which describes the cases. Weights and inputs are random; set ATTEND_TEST_SEED
@@ -23,6 +23,7 @@
 #include "attend/nn/eval_guard.h"
 #include "export/export_case.h"
 #include "export/onnx/node_types.h"
+#include "export/rounding.h"
 #include "export/unused_rules.h"
 #include "io/files.h"
 
@@ -159,18 +160,28 @@ void add_noise(torch::nn::Module& module) {
   }
 }
 
-/// Writes the inputs and outputs of three calls; returns the last inputs.
-Tensors write_values(const ExportCase& any, const std::filesystem::path& path) {
+/// Writes the inputs and outputs of five calls: the smallest and the largest sizes, and three
+/// others. Returns the last inputs. Raises `tolerance` to 4 times the largest change of an output
+/// of a random case by rounding: the norms and differences in such a case may amplify rounding
+/// errors.
+Tensors write_values(const ExportCase& any, const std::filesystem::path& path, double& tolerance) {
   const torch::NoGradGuard no_grad;
   std::vector<c10::IValue> calls;
   Tensors inputs;
-  for (std::size_t i = 0; i < 3; ++i) {
-    inputs = draw(any, [&](const DynamicSizeSpec& size) { return size.others.at(i); });
+  for (std::size_t i = 0; i < 5; ++i) {
+    inputs = draw(any, [&](const DynamicSizeSpec& size) {
+      const auto [first, second, third] = size.others;
+      return std::array{size.min, size.max, first, second, third}.at(i);
+    });
     Tensors copies;  // the calls use copies, since forward may mutate its inputs
     for (const auto& input : inputs) copies.push_back(input.clone());
     torch::manual_seed(i);  // Python sets the same seed
     const auto outputs = any.forward(copies).tensors;
     calls.emplace_back(c10::ivalue::Tuple::create({tuple_of(inputs), tuple_of(outputs)}));
+    if (!any.group.starts_with("Random")) continue;
+    for (const auto change : rounding_of_outputs(*any.module, any.forward, inputs)) {
+      tolerance = std::max(tolerance, 4 * change);
+    }
   }
   save(path, c10::ivalue::Tuple::create(std::move(calls)));
   return inputs;
@@ -250,7 +261,6 @@ Json describe(const ExportCase& any) {
           {"inputs", inputs},
           {"dtype", c10::toString(any.dtype)},
           {"draws_random_numbers", any.draws_random_numbers},
-          {"tolerance", tolerance_of(any.dtype)},
           {"parameters", any.module->named_parameters().keys()},
           {"buffers", any.module->named_buffers().keys()},
           {"tied", tied_names(*any.module)},
@@ -305,7 +315,9 @@ Json write_case(const ExportCase& any, uint64_t seed, const std::filesystem::pat
                 options_of(any), {.external_data = true});
   }
   const EvalGuard eval(*any.module);
-  const auto inputs = write_values(any, folder / (any.name() + ".values"));
+  auto tolerance = tolerance_of(any.dtype);
+  const auto inputs = write_values(any, folder / (any.name() + ".values"), tolerance);
+  described["tolerance"] = tolerance;
   const auto loss = backward(any, inputs);
   described["unused"] = names_without_gradient(*any.module);
   described["step"] =
@@ -336,6 +348,13 @@ Json types_of_onnx_nodes() {
   return all;
 }
 
+/// Number of random cases of each kind: the value of the environment variable
+/// ATTEND_RANDOM_EXPORTS, or 12.
+int num_random_cases() {
+  const char* text = std::getenv("ATTEND_RANDOM_EXPORTS");
+  return text != nullptr ? std::stoi(text) : 12;
+}
+
 int run(const std::filesystem::path& folder, const std::vector<std::string>& wanted) {
   const char* seed_text = std::getenv("ATTEND_TEST_SEED");
   const uint64_t seed = seed_text != nullptr ? std::stoull(seed_text) : std::random_device{}();
@@ -346,7 +365,8 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
   std::set<std::string> names;
   int failures = 0;
   int unsupported = 0;
-  const auto random = random_cases();
+  const auto count = num_random_cases();
+  const auto random = joined({random_programs(count), random_modules(count)});
   for (const auto& any : joined({fixed_cases(), random})) {
     TORCH_CHECK(names.insert(any.name()).second, "case names must be unique, found ", any.name(),
                 " twice");

@@ -26,9 +26,10 @@ class Case:
     def __init__(self, described, learning_rate):
         self.__dict__.update(described)
         self.learning_rate = learning_rate
-        # Operator cases have a wider limit: some of them subtract nearly equal numbers, and other
+        self.is_random = self.group.startswith("Random")  # of random operators and layers
+        # Cases of operators have a wider limit: some of them subtract nearly equal numbers, and other
         # implementations round differently.
-        self.limit_by_largest = not self.name.startswith("Operator.")
+        self.limit_by_largest = self.group != "Operator" and not self.is_random
 
     def path(self, format):
         extension = {"torchscript": ".pt", "pt2": ".pt2", "onnx": ".onnx"}[format]
@@ -39,7 +40,7 @@ class Case:
 
     @functools.cached_property
     def calls(self):
-        """Pairs (inputs, outputs) at three shapes."""
+        """Pairs (inputs, outputs) at five shapes."""
         return torch.load(FOLDER / f"{self.name}.values", weights_only=True)
 
     @functools.cached_property

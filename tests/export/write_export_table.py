@@ -17,8 +17,9 @@ FORMATS = {"torchscript": "TorchScript", "pt2": ".pt2", "onnx": "ONNX"}
 
 def table(cases):
     """Returns the table: for each module, one row for all options with equal results. Omits the
-    cases of single operators."""
-    cases = [case for case in cases if case["group"] != "Operator"]
+    cases of single operators and the random cases."""
+    omitted = ("Operator", "RandomModule", "RandomSequence", "RandomViews")
+    cases = [case for case in cases if case["group"] not in omitted]
     formats = [name for name in FORMATS if name in cases[0]["formats"]]
     options = {}  # by module and results
     for case in cases:

@@ -1,7 +1,5 @@
 #include "export/operator_case.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdlib>
@@ -150,10 +148,6 @@ struct SequenceStep {
   int64_t b;
 };
 
-int64_t draw_between(int64_t min, int64_t max) {
-  return torch::randint(min, max + 1, {}, torch::kLong).item<int64_t>();
-}
-
 /// Adds a dynamic size with random bounds up to `max` and returns its placeholder. The Python tests
 /// compare outputs at both bounds and at a random size between them.
 int64_t draw_dynamic_size(const char* name, int64_t max) {
@@ -162,13 +156,6 @@ int64_t draw_dynamic_size(const char* name, int64_t max) {
   const auto example = draw_between(least, largest);
   return add_dynamic_size(
       {name, least, largest, example, {least, largest, draw_between(least, largest)}});
-}
-
-/// Number of graphs with random `kSequenceOperators`: the value of the environment variable
-/// ATTEND_RANDOM_EXPORTS, or 20.
-int num_random_sequences() {
-  const char* text = std::getenv("ATTEND_RANDOM_EXPORTS");
-  return text != nullptr ? std::stoi(text) : 20;
 }
 
 /// Cases of graphs with 30 random `kSequenceOperators`, in all formats. They compute in float64,
@@ -198,8 +185,8 @@ std::vector<ExportCase> random_sequence_cases(int count) {
     // input for which the exporter's expression for a size is wrong.
     std::vector<std::string> allowed{"the size of dimension"};
     if (branches) allowed.emplace_back("a size was specialized");
-    cases.push_back({.group = "Operator",
-                     .option = fmt::format("random_sequence_{}", i),
+    cases.push_back({.group = "RandomSequence",
+                     .option = std::to_string(i),
                      .module = std::make_shared<NoParameters>(),
                      .forward = run,
                      .inputs = {reals("x", {draw_dynamic_size("batch", 9),
@@ -212,15 +199,15 @@ std::vector<ExportCase> random_sequence_cases(int count) {
 
 }  // namespace
 
-std::vector<ExportCase> random_cases() {
+std::vector<ExportCase> random_programs(int count) {
   struct NoParameters : torch::nn::Module {};
-  auto cases = random_sequence_cases(num_random_sequences());
+  auto cases = random_sequence_cases(count);
   for (int i = 0; i < 100; ++i) {
     const auto run = [steps = draw_steps(), other = draw_below(60)](const Tensors& in) -> Outputs {
       return run_steps(steps, other, in.at(0));
     };
-    cases.push_back({.group = "Operator",
-                     .option = fmt::format("random_{}", i),
+    cases.push_back({.group = "RandomViews",
+                     .option = std::to_string(i),
                      .module = std::make_shared<NoParameters>(),
                      .forward = run,
                      .inputs = {floats()},
