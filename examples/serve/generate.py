@@ -15,10 +15,9 @@ path, prompt, count = sys.argv[1:]
 session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
 characters = json.loads(session.get_modelmeta().custom_metadata_map["tokenizer.json"])["tokens"]
 tokens = np.array([[characters.index(character) for character in prompt]])  # (1, T)
-# The first cache contains one token, which attention_mask excludes.
-mask = np.pad(np.ones_like(tokens), ((0, 0), (1, 0)))  # (1, 1 + T)
+mask = np.ones_like(tokens)
 positions = np.arange(len(prompt))[None]
-past = {each.name: np.zeros((1, each.shape[1], 1, each.shape[3]), np.float16 if "16" in each.type else np.float32)
+past = {each.name: np.zeros((1, each.shape[1], 0, each.shape[3]), np.float16 if "16" in each.type else np.float32)
         for each in session.get_inputs()[3:]}
 for _ in range(int(count)):
     logits, *present = session.run(None, {"input_ids": tokens, "attention_mask": mask, "position_ids": positions, **past})

@@ -191,14 +191,11 @@ ExportPlan plan_export_with_cache(LanguageModel model) {
   const auto batch_of = [](std::size_t input) -> DynamicDimension {
     return {input, 0, "batch_size"};
   };
-  const auto length_of = [&](std::size_t input, int64_t dimension, const char* name) {
-    return length(input, dimension, max_seq_len, name);
-  };
   plan.options.input_names = {"input_ids", "attention_mask", "position_ids"};
   plan.options.output_names = {"logits"};
-  plan.options.dynamic = {batch_of(0), length_of(0, 1, "sequence_length"),
+  plan.options.dynamic = {batch_of(0), length(0, 1, max_seq_len, "sequence_length"),
                           batch_of(1), {1, 1, "total_sequence_length", 1, 2 * max_seq_len},
-                          batch_of(2), length_of(2, 1, "sequence_length")};
+                          batch_of(2), length(2, 1, max_seq_len, "sequence_length")};
   for (const auto& part : past.flatten(0, 1).unbind()) {
     const auto input = plan.example_inputs.size();
     const auto name = fmt::format("{}.{}", (input - 3) / 2, input % 2 == 1 ? "key" : "value");
@@ -206,7 +203,7 @@ ExportPlan plan_export_with_cache(LanguageModel model) {
     plan.options.input_names.push_back("past_key_values." + name);
     plan.options.output_names.push_back("present." + name);
     plan.options.dynamic.push_back(batch_of(input));
-    plan.options.dynamic.push_back(length_of(input, 2, "past_sequence_length"));
+    plan.options.dynamic.push_back({input, 2, "past_sequence_length", 0, max_seq_len});
   }
   return plan;
 }

@@ -154,12 +154,12 @@ LanguageModel model_of(const StackConfig& stack) {
 torch::Tensor decode(const ExportPlan& plan, const Forward& program, const torch::Tensor& prompts,
                      const torch::Tensor& is_token, int64_t count) {
   const torch::NoGradGuard no_grad;
-  auto mask = torch::cat({torch::zeros({prompts.size(0), 1}, torch::kLong), is_token}, 1);
-  Tensors inputs{prompts, mask, (is_token.to(torch::kLong).cumsum(1) - 1).clamp_min(0)};
-  for (std::size_t i = 3; i < plan.example_inputs.size(); ++i) {  // a cache of one masked token
+  auto mask = is_token.to(torch::kLong);
+  Tensors inputs{prompts, mask, (mask.cumsum(1) - 1).clamp_min(0)};
+  for (std::size_t i = 3; i < plan.example_inputs.size(); ++i) {  // an empty cache
     const auto& past = plan.example_inputs[i];
     inputs.push_back(
-        torch::zeros({prompts.size(0), past.size(1), 1, past.size(3)}, past.options()));
+        torch::zeros({prompts.size(0), past.size(1), 0, past.size(3)}, past.options()));
   }
   std::vector<torch::Tensor> generated;
   for (int64_t i = 0; i < count; ++i) {

@@ -64,9 +64,8 @@ ATTEND_API ExportPlan plan_export(LanguageModel model);
 /// - `past_key_values.N.key` and `past_key_values.N.value` (B, G, P, D) for N = 0 .. L - 1: cache
 ///
 /// and these outputs: `logits` (B, T, V), and `present.N.key` and `present.N.value`
-/// (B, G, P + T, D), the cache for the next call. P must be 1 or more: in the first call, pass a
-/// cache of one token, whose `attention_mask` is 0. Throws c10::ValueError if the model has no
-/// layers, or if its max_seq_len is 1.
+/// (B, G, P + T, D), the cache for the next call. In the first call, P is 0. Throws c10::ValueError
+/// if the model has no layers, or if its max_seq_len is 1.
 ATTEND_API ExportPlan plan_export_with_cache(LanguageModel model);
 
 /// Returns the plan of a classifier. `forward(tokens)` maps int64 (B, T) to logits (B, C).
