@@ -78,6 +78,11 @@ std::vector<ExportCase> pools_of_numbers() {
   OperatorTable with(floats());
   with("max_pool1d", [](T x) { return torch::max_pool1d(x, 2); });
   with("max_pool1d_dilated", [](T x) { return torch::max_pool1d(x, 2, 1, 1, /*dilation=*/2); });
+  with("max_pool1d_ceil_mode_padded", [](T x) {
+    return torch::cat({torch::max_pool1d(x, 3, 2, 1, 1, true).flatten(1),
+                       torch::max_pool1d(x, 3, 4, 1, 1, true).flatten(1)},
+                      1);
+  });
   with("max_pool1d_ceil_mode", [](T x) { return torch::max_pool1d(x, 4, 3, 0, 1, true); });
   with("avg_pool1d", [](T x) { return torch::avg_pool1d(x, 3, 2, 1); });
   with("avg_pool1d_exclude_pad",

@@ -116,6 +116,31 @@ std::vector<ExportCase> computed_arguments() {
     const auto token = y.mean({0, 1}, true);
     return torch::cat({token.expand({b, 1, 4}), y}, 1) + x.sum() * 0;
   });
+  with("rolled", [](T x, T y, N b, N t) {
+    return Tensors{x.roll(t / 2, 1), y.roll({-b, t - 1}, {0, 1}),
+                   F::pad(x.transpose(1, 2), F::PadFuncOptions({t / 2, t}).mode(torch::kCircular))};
+  });
+  with("largest", [](T x, T y, N, N t) {
+    return Tensors{std::get<0>(x.topk(std::min<N>(t, 3), 1)), std::get<0>(y.topk((t + 1) / 2, 1))};
+  });
+  with("pooled", [](T x, T y, N, N t) {
+    const auto rows = x.transpose(1, 2);  // (B, 6, T)
+    return Tensors{torch::adaptive_avg_pool1d(rows, (t + 1) / 2),
+                   torch::adaptive_avg_pool1d(rows, 3),
+                   std::get<0>(torch::adaptive_max_pool1d(rows, 2 * t)),
+                   torch::adaptive_avg_pool2d(y.unsqueeze(0), {5, 2})};
+  });
+  with("repeated", [](T x, T y, N b, N t) {
+    return Tensors{x.repeat_interleave(t, 2), y.sum({0, 1}).repeat({b, 2, t}), y.tile({t})};
+  });
+  with("one_hot",
+       [](T x, T, N, N t) { return x.mean(2) + F::one_hot(torch::arange(t), t + 1).sum(1); });
+  with("assigned", [](T x, T y, N, N t) {
+    auto z = x.clone();
+    z.slice(1, t / 2).mul_(2);
+    z.select(1, t - 1).copy_(y.sum(1).repeat({1, 2}).slice(1, 0, 6));
+    return z;
+  });
   with("batch_of_matrices", [](T x, T, N b, N t) {
     return torch::bmm(x, x.transpose(1, 2)).view({b * t, t}).sum(1).view({b, t});
   });

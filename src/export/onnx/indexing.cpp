@@ -5,7 +5,6 @@
 #include "export/onnx/shapes.h"
 
 #include <algorithm>
-#include <numeric>
 
 namespace attend::onnx {
 
@@ -216,12 +215,12 @@ void masked_select(Call& call) {
 
 void one_hot(Call& call) {
   auto& graph = call.graph();
-  const auto classes = call.integer("num_classes");
-  if (classes < 0) call.fail("num_classes must be specified, found -1");
-  std::vector<int64_t> all(static_cast<std::size_t>(classes));
-  std::iota(all.begin(), all.end(), 0);
+  if (!call.is_computed("num_classes") && call.integer("num_classes") < 0) {
+    call.fail("num_classes must be specified, found -1");
+  }
+  const auto all = graph.range(squeeze(call, call.integers_value("num_classes"), {0}));
   const auto self = unsqueeze(call, call.operand("self", Type::int64), {call.rank("self")});
-  call.set_output(graph.compare("Equal", self, graph.list(all)));
+  call.set_output(graph.compare("Equal", self, all));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::vector<Value> top(Call& call, Value k, bool largest) {
 }
 
 void topk(Call& call) {
-  const auto found = top(call, call.graph().list({call.integer("k")}), call.boolean("largest"));
+  const auto found = top(call, call.integers_value("k"), call.boolean("largest"));
   call.set_output(found[0]);
   call.set_output(found[1], 1);
 }

@@ -44,18 +44,22 @@ void pad_constant(Call& call) {
 /// only in opset 19 and later.
 void pad_circularly(Call& call) {
   auto& graph = call.graph();
-  const auto given = call.integers("pad");
+  if (!call.is_computed("pad")) {
+    const auto given = call.integers("pad");
+    if (std::any_of(given.begin(), given.end(), [](int64_t pad) { return pad < 0; })) {
+      call.fail("negative padding in circular mode is not supported");
+    }
+  }
   auto value = call.tensor("self");
   auto dimension = call.rank("self");
-  for (std::size_t i = 0; i + 1 < given.size(); i += 2) {
+  for (std::size_t i = 0; i + 1 < call.length("pad"); i += 2) {
     --dimension;
-    if (given[i] < 0 || given[i + 1] < 0)
-      call.fail("negative padding in circular mode is not supported");
-    std::vector<Value> parts;
-    if (given[i] > 0) parts.push_back(slice(call, value, dimension, -given[i], kEnd));
-    parts.push_back(value);
-    if (given[i + 1] > 0) parts.push_back(slice(call, value, dimension, 0, given[i + 1]));
-    if (parts.size() > 1) value = graph.add("Concat", parts, {{"axis", dimension}});
+    const auto size = call.size(call.sizes("self").at(static_cast<std::size_t>(dimension)));
+    const auto begin = graph.add("Sub", {size, call.integer_value("pad", i)});
+    const auto before = slice(call, value, dimension, begin, graph.list({kEnd}));
+    const auto after =
+        slice(call, value, dimension, graph.list({0}), call.integer_value("pad", i + 1));
+    value = graph.add("Concat", {before, value, after}, {{"axis", dimension}});
   }
   call.set_output(value);
 }

@@ -1,6 +1,7 @@
 #include "export/onnx/min_max.h"
 #include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
+#include "export/onnx/shapes.h"
 #include "export/onnx/slices.h"
 #include "export/onnx/windows.h"
 
@@ -35,12 +36,6 @@ Value over_windows(Call& call, const char* kind, std::size_t count, const Attrib
 Attributes windows(Call& call, std::size_t count) {
   const auto kernel = for_each_dimension(call, "kernel_size", count, {});
   auto pads = for_each_dimension(call, "padding", count, {0});
-  const bool padded = std::any_of(pads.begin(), pads.end(), [](int64_t pad) { return pad != 0; });
-  if (call.boolean("ceil_mode") && padded) {
-    // With ceil_mode, ONNX includes windows that start in the padding after the last element.
-    // LibTorch omits these windows.
-    call.fail("ceil_mode with padding is not supported");
-  }
   const auto ends = pads;
   pads.insert(pads.end(), ends.begin(), ends.end());
   return {{"kernel_shape", kernel},
@@ -53,7 +48,15 @@ Rule max_pool(std::size_t count) {
   return [=](Call& call) {
     auto attributes = windows(call, count);
     attributes["dilations"] = for_each_dimension(call, "dilation", count, {1});
-    call.set_output(over_windows(call, "MaxPool", count, attributes));
+    auto value = over_windows(call, "MaxPool", count, attributes);
+    // With ceil_mode, ONNX includes windows that start in the padding after the last element.
+    // LibTorch omits these windows.
+    for (std::size_t i = 0; call.boolean("ceil_mode") && i < count; ++i) {
+      const auto dimension = call.result_rank() - static_cast<int64_t>(count - i);
+      const auto& size = call.result_sizes().at(static_cast<std::size_t>(dimension));
+      value = slice(call, value, dimension, call.graph().list({0}), call.size(size));
+    }
+    call.set_output(value);
   };
 }
 
@@ -61,6 +64,11 @@ Rule average_pool(std::size_t count) {
   return [=](Call& call) {
     if (call.has("divisor_override")) call.fail("divisor_override is not supported");
     auto attributes = windows(call, count);
+    const auto pads = for_each_dimension(call, "padding", count, {0});
+    if (call.boolean("ceil_mode") && pads != Numbers(count, 0)) {
+      // LibTorch and ONNX divide the sums of the last windows by different numbers.
+      call.fail("ceil_mode with padding is not supported");
+    }
     attributes["count_include_pad"] = int64_t{call.boolean("count_include_pad")};
     call.set_output(over_windows(call, "AveragePool", count, attributes));
   };
@@ -86,22 +94,51 @@ Value pool_dimension(Call& call, Pool pool, Value value, int64_t dimension, int6
   return call.graph().add("Concat", parts, {{"axis", dimension}});
 }
 
+/// As `pool_dimension`, for sizes that are known only at run time.
+Value pool_dynamic_dimension(Call& call, Pool pool, Value value, int64_t dimension,
+                             const program::Size& size, const program::Size& windows) {
+  auto& graph = call.graph();
+  const auto rank = call.rank("self");
+  const auto all = call.size(size);
+  const auto count = call.size(windows);
+  const auto one = graph.list({1});
+  // Window i consists of the indices floor(i * all / count) to ceil((i + 1) * all / count) - 1.
+  const auto window = call.range(windows);  // (windows)
+  const auto start = graph.add("Div", {graph.add("Mul", {window, all}), count});
+  const auto next = graph.add("Mul", {graph.add("Add", {window, one}), all});
+  const auto end =
+      graph.add("Div", {graph.add("Add", {next, graph.add("Sub", {count, one})}), count});
+  const auto index = call.range(size);  // (size)
+  const auto is_inside = graph.add(
+      "And", {graph.compare("GreaterOrEqual", index, unsqueeze(call, start, {1})),
+              graph.compare("Less", index, unsqueeze(call, end, {1}))});  // (windows, size)
+  const auto outside = pool == Pool::mean ? 0.0 : -std::numeric_limits<double>::infinity();
+  value = unsqueeze(call, swap(call, value, rank, dimension, rank - 1), {rank - 1});
+  value = graph.where(is_inside, value, graph.number(value.type, outside));
+  if (pool == Pool::max) {
+    value = reduce_min_max(call, "ReduceMax", value, {rank}, false);
+  } else {
+    const auto length = graph.cast(graph.add("Sub", {end, start}), value.type);
+    value = graph.add("Div", {reduce(call, "ReduceSum", value, {rank}, false), length});
+  }
+  return swap(call, value, rank, dimension, rank - 1);
+}
+
 /// Returns the translation rule of adaptive pooling with `count` spatial dimensions.
 Rule adaptive(Pool pool, std::size_t count) {
   return [=](Call& call) {
-    const auto wanted = for_each_dimension(call, "output_size", count, {});
     const auto rank = call.rank("self");
     auto value = call.tensor("self");
     for (std::size_t i = 0; i < count; ++i) {
       const auto dimension = rank - static_cast<int64_t>(count - i);
       const auto& size = call.sizes("self").at(static_cast<std::size_t>(dimension));
-      if (wanted[i] == 1) {
+      const auto& windows = call.result_sizes().at(static_cast<std::size_t>(dimension));
+      if (is_fixed(windows) && windows.value == 1) {
         value = pool_to_one(call, pool, value, dimension);
-      } else if (!is_fixed(size)) {
-        call.fail("output_size must be 1 for a dynamic dimension, found " +
-                  std::to_string(wanted[i]));
-      } else if (wanted[i] != size.value) {
-        value = pool_dimension(call, pool, value, dimension, size.value, wanted[i]);
+      } else if (!is_fixed(size) || !is_fixed(windows)) {
+        value = pool_dynamic_dimension(call, pool, value, dimension, size, windows);
+      } else if (windows.value != size.value) {
+        value = pool_dimension(call, pool, value, dimension, size.value, windows.value);
       }
     }
     call.set_output(value);

@@ -211,8 +211,7 @@ void select_scatter(Call& call) {
   const auto self = call.tensor("self");
   const auto dimension = call.dimension("dim");
   const auto source = unsqueeze(call, call.operand("src", self.type), {dimension});
-  const auto index = graph.add(
-      "Expand", {graph.number(Type::int64, call.integer("index")), graph.shape_of(source)});
+  const auto index = graph.add("Expand", {call.integers_value("index"), graph.shape_of(source)});
   call.set_output(scattered(call, self, index, source, dimension, "none"));
 }
 
@@ -225,10 +224,7 @@ void slice_scatter(Call& call) {
   const auto length = squeeze(call, call.size(size), {0});
   const auto all =
       graph.add("Range", {graph.number(Type::int64, 0), length, graph.number(Type::int64, 1)});
-  const auto start = call.has("start") ? call.integer("start") : 0;
-  const auto end = call.has("end") ? call.integer("end") : kEnd;
-  const auto positions =
-      slice(call, all, 0, start, end, call.has("step") ? call.integer("step") : 1);
+  const auto positions = slice_as_called(call, all, 0);
   call.set_output(scattered(call, self, expand_index(call, positions, source, dimension), source,
                             dimension, "none"));
 }

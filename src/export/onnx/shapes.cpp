@@ -184,14 +184,15 @@ Rule repeat(const char* times) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const auto rank = call.rank("self");
-    if (call.is_computed(times) && rank == call.result_rank()) {
-      return call.set_output(graph.add("Tile", {call.tensor("self"), call.integers_value(times)}));
+    const auto self = with_rank(call, call.tensor("self"), rank, call.result_rank());
+    if (call.result_rank() == 0) return call.set_output(self);
+    auto repeats = call.integers_value(times);
+    const auto missing = call.result_rank() - static_cast<int64_t>(call.length(times));
+    if (missing > 0) {  // tile may have fewer numbers than dimensions
+      const auto ones = graph.list(std::vector<int64_t>(static_cast<std::size_t>(missing), 1));
+      repeats = graph.add("Concat", {ones, repeats}, {{"axis", 0}});
     }
-    auto repeats = call.integers(times);
-    while (static_cast<int64_t>(repeats.size()) < rank) repeats.insert(repeats.begin(), 1);
-    const auto self =
-        with_rank(call, call.tensor("self"), rank, static_cast<int64_t>(repeats.size()));
-    call.set_output(repeats.empty() ? self : graph.add("Tile", {self, graph.list(repeats)}));
+    call.set_output(graph.add("Tile", {self, repeats}));
   };
 }
 
@@ -206,10 +207,11 @@ void repeat_interleave(Call& call) {
     self = graph.add("Reshape", {self, graph.list({-1})});
     sizes.resize(1);
   }
-  std::vector<int64_t> times(sizes.size() + 1, 1);
-  times.at(static_cast<std::size_t>(dimension) + 1) = call.integer("repeats");
-  const auto repeated =
-      graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), graph.list(times)});
+  // Expand broadcasts `times` (repeats, 1, ..., 1) with the sizes.
+  const std::vector<int64_t> ones(sizes.size() - static_cast<std::size_t>(dimension) - 1, 1);
+  auto times = call.integers_value("repeats");
+  if (!ones.empty()) times = graph.add("Concat", {times, graph.list(ones)}, {{"axis", 0}});
+  const auto repeated = graph.add("Expand", {unsqueeze(call, self, {dimension + 1}), times});
   // For each dimension of the result, `reshape` can copy the size from the dimension of `repeated`
   // with the same index. Unsqueeze has moved the dimensions after `dimension` by one, so only the
   // sizes before `dimension` may be copied.

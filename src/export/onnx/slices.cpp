@@ -6,9 +6,20 @@
 namespace attend::onnx {
 
 Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end, int64_t step) {
+  return slice(call, value, dimension, call.graph().list({start}), call.graph().list({end}), step);
+}
+
+Value slice(Call& call, Value value, int64_t dimension, Value start, Value end, int64_t step) {
   auto& graph = call.graph();
-  return graph.add("Slice", {value, graph.list({start}), graph.list({end}), graph.list({dimension}),
-                             graph.list({step})});
+  return graph.add("Slice", {value, start, end, graph.list({dimension}), graph.list({step})});
+}
+
+Value slice_as_called(Call& call, Value value, int64_t dimension) {
+  const auto bound = [&](const char* name, int64_t otherwise) {
+    return call.has(name) ? call.integers_value(name) : call.graph().list({otherwise});
+  };
+  const auto step = call.has("step") ? call.integer("step") : 1;
+  return slice(call, value, dimension, bound("start", 0), bound("end", kEnd), step);
 }
 
 namespace {
@@ -18,21 +29,12 @@ const program::Size& size_of(Call& call, int64_t dimension) {
 }
 
 void slice_rule(Call& call) {
-  auto& graph = call.graph();
-  if (call.is_computed("start") || call.is_computed("end")) {
-    const auto bound = [&](const char* name, int64_t otherwise) {
-      return call.has(name) ? call.integers_value(name) : graph.list({otherwise});
-    };
-    return call.set_output(graph.add(
-        "Slice", {call.tensor("self"), bound("start", 0), bound("end", kEnd),
-                  graph.list({call.dimension("dim")}), graph.list({call.integer("step")})}));
-  }
-  const auto start = call.has("start") ? call.integer("start") : 0;
-  const auto end = call.has("end") ? call.integer("end") : kEnd;
-  const auto step = call.has("step") ? call.integer("step") : 1;
+  const auto is = [&](const char* name, int64_t number) {
+    return !call.has(name) || (!call.is_computed(name) && call.integer(name) == number);
+  };
   const auto self = call.tensor("self");
-  if (start == 0 && end == kEnd && step == 1) return call.set_output(self);
-  call.set_output(slice(call, self, call.dimension("dim"), start, end, step));
+  const bool is_whole = is("start", 0) && is("end", kEnd) && is("step", 1);
+  call.set_output(is_whole ? self : slice_as_called(call, self, call.dimension("dim")));
 }
 
 void narrow(Call& call) {
@@ -51,7 +53,7 @@ void narrow(Call& call) {
   const auto is_negative = graph.compare("Less", given, graph.list({0}));
   const auto start = graph.where(is_negative, graph.add("Add", {given, size}), given);
   const auto end = graph.add("Add", {start, call.integers_value("length")});
-  call.set_output(graph.add("Slice", {call.tensor("self"), start, end, graph.list({dimension})}));
+  call.set_output(slice(call, call.tensor("self"), dimension, start, end));
 }
 
 void select(Call& call) {
@@ -113,20 +115,19 @@ void flip(Call& call) {
 
 void roll(Call& call) {
   auto& graph = call.graph();
-  const auto shifts = call.integers("shifts");
   const auto dimensions = call.dimensions("dims");
   if (dimensions.empty()) call.fail("dims must be specified, found an empty list");
   auto value = call.tensor("self");
-  for (std::size_t i = 0; i < shifts.size(); ++i) {
+  for (std::size_t i = 0; i < dimensions.size(); ++i) {
     // The elements from index `start` to the end become the first elements. `start` is computed
     // modulo the size, since the shift may exceed the size. A size of 0 is replaced by 1, since
     // integers cannot be divided by 0.
     auto size = call.size(size_of(call, dimensions[i]));
     size = graph.add("Max", {size, graph.list({1})});
-    const auto start = graph.add("Mod", {graph.list({-shifts[i]}), size});
-    const auto dimension = graph.list({dimensions[i]});
-    const auto last = graph.add("Slice", {value, start, graph.list({kEnd}), dimension});
-    const auto first = graph.add("Slice", {value, graph.list({0}), start, dimension});
+    const auto shift = graph.add("Neg", {call.integer_value("shifts", i)});
+    const auto start = graph.add("Mod", {shift, size});
+    const auto last = slice(call, value, dimensions[i], start, graph.list({kEnd}));
+    const auto first = slice(call, value, dimensions[i], graph.list({0}), start);
     value = graph.add("Concat", {last, first}, {{"axis", dimensions[i]}});
   }
   call.set_output(value);

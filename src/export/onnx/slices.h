@@ -17,4 +17,10 @@ constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
 Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end,
             int64_t step = 1);
 
+/// As above, but with bounds that are int64 tensors of shape (1).
+Value slice(Call& call, Value value, int64_t dimension, Value start, Value end, int64_t step = 1);
+
+/// As above, with the arguments `start`, `end` and `step` of the call, each of which may be absent.
+Value slice_as_called(Call& call, Value value, int64_t dimension);
+
 }  // namespace attend::onnx
