@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <stdexcept>
@@ -70,6 +71,22 @@ class SizeNodes {
     }
     if (real.factor == 1.0) return value;
     return add(c10::aten::mul, {value, graph_.insertConstant(real.factor)}, type);
+  }
+
+  /// Returns a tensor like `constant`, a tensor of int64 with at most one dimension, with these
+  /// elements.
+  jit::Value* tensor_of(const std::vector<Expression>& elements, const torch::Tensor& constant,
+                        jit::Node* user) {
+    std::vector<jit::Value*> numbers;
+    for (const auto& element : elements) numbers.push_back(value_of(element, user));
+    const jit::WithInsertPoint before(user);
+    for (auto*& number : numbers) {
+      number = graph_.insert(c10::aten::full, {std::vector<int64_t>{}, number},
+                             {{"dtype", torch::kLong}, {"device", constant.device()}});
+    }
+    if (constant.dim() == 0) return numbers.front();
+    auto* list = graph_.insertNode(graph_.createList(c10::TensorType::get(), numbers))->output();
+    return graph_.insert(c10::aten::stack, {list, 0});
   }
 
  private:
@@ -196,6 +213,35 @@ class Traces {
     return differ ? std::optional(values) : std::nullopt;
   }
 
+  /// Returns the elements of an argument in all traces, one column for each element, if it is a
+  /// constant tensor with the same few elements of type int64 in each trace, and an element
+  /// differs. Returns {} for other arguments.
+  std::vector<Column> differing_elements(const ArgumentPosition& position) const {
+    std::vector<Column> columns;
+    std::vector<int64_t> sizes;
+    for (const auto& trace : all_) {
+      const auto constant =
+          jit::toIValue(trace.arguments[position.call][position.argument].value());
+      if (!constant || !constant->isTensor()) return {};
+      const auto& tensor = constant->toTensor();
+      if (!tensor.defined() || tensor.scalar_type() != torch::kLong || tensor.dim() > 1 ||
+          tensor.numel() > kMaxElements || (!columns.empty() && tensor.sizes() != sizes)) {
+        return {};
+      }
+      sizes = tensor.sizes().vec();
+      columns.resize(static_cast<std::size_t>(tensor.numel()));
+      const auto flat = tensor.flatten();
+      for (std::size_t i = 0; i < columns.size(); ++i) {
+        columns[i].push_back(flat[static_cast<int64_t>(i)].item<int64_t>());
+      }
+    }
+    const bool differ = std::any_of(columns.begin(), columns.end(), [](const Column& column) {
+      return std::adjacent_find(column.begin(), column.end(), std::not_equal_to<>()) !=
+             column.end();
+    });
+    return differ ? columns : std::vector<Column>();
+  }
+
   /// Returns the sizes of an output in all traces: one column for each dimension.
   std::vector<Column> sizes_of_output(std::size_t call, std::size_t output) const {
     std::vector<Column> columns;
@@ -213,6 +259,7 @@ class Traces {
   static constexpr uint64_t kSeed = 3;  // of random sizes
   /// With fewer traces, an expression may equal a constant in all of them by coincidence.
   static constexpr std::size_t kMinTraces = 5;
+  static constexpr int64_t kMaxElements = 16;  // of a tensor that is lifted
   static constexpr int64_t kMaxBytes = int64_t{64} << 20;
   static constexpr int64_t kFewElements = int64_t{1} << 22;
   static constexpr int64_t kManyElements = int64_t{1} << 24;
@@ -284,12 +331,15 @@ class Traces {
     }
   }
 
-  /// Returns true if an integer or real constant differs between the traces.
+  /// Returns true if a constant differs between the traces.
   bool differ() const {
     const auto& arguments = all_.front().arguments;
     for (std::size_t call = 0; call < arguments.size(); ++call) {
       for (std::size_t i = 0; i < arguments[call].size(); ++i) {
-        if (differing<int64_t>({call, i}) || differing<double>({call, i})) return true;
+        if (differing<int64_t>({call, i}) || differing<double>({call, i}) ||
+            !differing_elements({call, i}).empty()) {
+          return true;
+        }
       }
     }
     return false;
@@ -381,6 +431,15 @@ std::set<ArgumentPosition> lift_sizes(jit::Graph& graph, const torch::nn::Module
       } else if (const auto reals = traces.differing<double>({call, i})) {
         const auto found = find_real(*reals, shapes);
         if (found) value = nodes.value_of(*found, user);
+      } else if (const auto elements = traces.differing_elements({call, i}); !elements.empty()) {
+        const auto& constant = jit::toIValue(arguments[i].value())->toTensor();
+        std::vector<Expression> found;
+        for (const auto& column : elements) {
+          const auto size = shapes.find(column);
+          if (!size) break;
+          found.push_back(size->expression.empty() ? Expression(size->value) : size->expression);
+        }
+        if (found.size() == elements.size()) value = nodes.tensor_of(found, constant, user);
       }
       if (value == nullptr) continue;
       user->replaceInput(index, value);

@@ -141,6 +141,10 @@ std::vector<ExportCase> computed_arguments() {
     z.select(1, t - 1).copy_(y.sum(1).repeat({1, 2}).slice(1, 0, 6));
     return z;
   });
+  with("tensors", [](T x, T y, N b, N t) {
+    const auto lengths = torch::tensor({t, b, int64_t{3}});
+    return Tensors{lengths * 2, x / torch::tensor(t), y * torch::tensor({t - 1}), lengths[0] + 1};
+  });
   with("batch_of_matrices", [](T x, T, N b, N t) {
     return torch::bmm(x, x.transpose(1, 2)).view({b * t, t}).sum(1).view({b, t});
   });
