@@ -1,16 +1,19 @@
 #include "export/call_sites.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/profiler/unwind/unwind.h>
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <regex>
 #include <set>
 #include <string_view>
@@ -189,6 +192,41 @@ std::string text_of(const CallStack& stack, const Frames& frames) {
   return in_attend.empty() ? outermost : in_attend;
 }
 
+/// Parts of the name of a module: {"encoder", "layers", "3"}.
+using Path = std::vector<std::string>;
+
+/// Returns the module of the weights that a node reads, or nullopt if it reads none.
+std::optional<Path> module_of_weights(const jit::Node& node) {
+  for (const auto* input : node.inputs()) {
+    if (input->node()->kind() != c10::prim::GetAttr || !input->type()->cast<c10::TensorType>()) {
+      continue;
+    }
+    Path path;
+    for (const auto* owner = input->node()->input(); owner->node()->kind() == c10::prim::GetAttr;
+         owner = owner->node()->input()) {
+      path.insert(path.begin(), owner->node()->s(jit::attr::name));
+    }
+    return path;
+  }
+  return std::nullopt;
+}
+
+/// Returns the module that probably calls a node: that of the weights that it reads or, for other
+/// nodes, the smallest module that contains the previous and the next node with weights.
+Path module_of(const jit::Node& node) {
+  if (const auto own = module_of_weights(node)) return *own;
+  std::optional<Path> before, after;
+  const auto* end = node.owningGraph()->return_node();
+  for (const auto* other = node.prev(); !before && other != end; other = other->prev()) {
+    before = module_of_weights(*other);
+  }
+  for (const auto* other = node.next(); !after && other != end; other = other->next()) {
+    after = module_of_weights(*other);
+  }
+  if (!before || !after) return {};
+  return {before->begin(), std::ranges::mismatch(*before, *after).in1};
+}
+
 }  // namespace
 
 std::vector<std::string> call_site_texts(const std::vector<CallStack>& stacks) {
@@ -202,7 +240,11 @@ std::vector<std::string> call_site_texts(const std::vector<CallStack>& stacks) {
 
 std::string CallSites::text_of(const jit::Node& node) const {
   const auto stack = stacks_.find(&node);
-  return stack == stacks_.end() ? "" : call_site_texts({stack->second}).front();
+  auto text = stack == stacks_.end() ? "" : call_site_texts({stack->second}).front();
+  const auto path = module_of(node);
+  const bool has_line = text.ends_with(')') && std::isdigit(text[text.size() - 2]) != 0;
+  if (!has_line && !path.empty()) text += fmt::format(", in the module {}", fmt::join(path, "."));
+  return text;
 }
 
 bool CallSites::same(const torch::jit::Node& node, const CallSites& others,

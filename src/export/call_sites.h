@@ -24,7 +24,8 @@ std::vector<std::string> call_site_texts(const std::vector<CallStack>& stacks);
 class CallSites {
  public:
   /// Returns the text of `call_site_texts` for a node, or "" if no call stack was recorded for the
-  /// node.
+  /// node. If the text contains no line, the path of the module that calls the node is added, such
+  /// as "in the module encoder.layers.3".
   std::string text_of(const torch::jit::Node& node) const;
 
   /// Returns true if `node` and `other` have the same call stack, or if at least one of the two

@@ -401,6 +401,28 @@ TEST(Onnx, ErrorNamesAllUnsupportedOperators) {
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
 }
 
+struct ScaledLayerImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x) { return second(first(x) * std::sin(x.size(0))); }
+  torch::nn::Linear first = register_module("first", torch::nn::Linear(4, 4));
+  torch::nn::Linear second = register_module("second", torch::nn::Linear(4, 4));
+};
+TORCH_MODULE(ScaledLayer);
+
+TEST(Onnx, ErrorNamesTheModuleWithoutDebugInformation) {
+  struct Net : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) { return layers->forward(plain->forward(x)); }
+    torch::nn::Linear plain = register_module("plain", torch::nn::Linear(4, 4));
+    torch::nn::Sequential layers = register_module("layers", torch::nn::Sequential(ScaledLayer()));
+  };
+  const TemporaryDirectory directory;
+  EXPECT_THAT(
+      [&] {
+        export_onnx(std::make_shared<Net>(), torch::rand({2, 4}), directory / "m",
+                    {.dynamic = {{0, 0, "batch"}}});
+      },
+      throws<std::runtime_error>("in the module layers.0"));
+}
+
 TEST(Onnx, ErrorNamesTheOperatorWithAnUnsupportedArgument) {
   const TemporaryDirectory directory;
   const auto pools = [](const torch::Tensor& x) {
