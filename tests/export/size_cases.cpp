@@ -148,6 +148,21 @@ std::vector<ExportCase> computed_arguments() {
   with("batch_of_matrices", [](T x, T, N b, N t) {
     return torch::bmm(x, x.transpose(1, 2)).view({b * t, t}).sum(1).view({b, t});
   });
+  static const auto kAnyBatch = add_dynamic_size({"batch", 0, 9, 3, {1, 4, 2}});
+  static const auto kAnyLength = add_dynamic_size({"length", 0, 9, 5, {1, 4, 2}});
+  cases.push_back(make_case("UserReadsSizes", "possibly_empty", nn::Linear(6, 6),
+                            {reals("x", {kAnyBatch, kAnyLength, 6})},
+                            [](auto& layer, const Tensors& in) -> Outputs {
+                              const auto x = layer.forward(in.at(0));
+                              const auto b = x.size(0), t = x.size(1);
+                              return Tensors{x.mean(1),
+                                             x.sum({0, 1}),
+                                             torch::ones({1, 1, 6}).expand({b, t, -1}),
+                                             torch::ones({1, 6}).repeat({b, 1}),
+                                             torch::cat({x.new_zeros({b, 1, 6}), x}, 1).cumsum(1),
+                                             x.narrow(1, t / 2, t - t / 2).softmax(1),
+                                             x.view({b * t, 6}).transpose(0, 1)};
+                            }));
   return cases;
 }
 

@@ -275,6 +275,10 @@ int64_t Call::fixed(const program::Size& size, const std::string& what) const {
   return size.value;
 }
 
+int64_t Call::smallest(const program::Size& size) const {
+  return bounds_of(size, translation_.program.ranges).first;
+}
+
 int64_t Call::largest(const program::Size& size) const {
   return bounds_of(size, translation_.program.ranges).second;
 }

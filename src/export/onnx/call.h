@@ -102,6 +102,8 @@ class Call {
   /// if the size is dynamic. `what` describes the size in the error message.
   int64_t fixed(const program::Size& size, const std::string& what) const;
 
+  /// Returns a lower bound of a size.
+  int64_t smallest(const program::Size& size) const;
   /// Returns an upper bound of a size: the largest int64_t if there is none.
   int64_t largest(const program::Size& size) const;
 

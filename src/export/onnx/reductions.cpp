@@ -95,12 +95,6 @@ void sum(Call& call) {
   call.set_output(sum_of(call, value, reduced_dimensions(call), keepdim(call)));
 }
 
-/// Returns true if a size may be 0. The dynamic dimensions of the inputs have at least size 1, but
-/// a size that is computed from them, such as T - 1, may be 0.
-bool may_be_zero(const program::Size& size) {
-  return is_fixed(size) ? size.value == 0 : !size.expression.is(program::Expression::Kind::symbol);
-}
-
 /// Translates mean. The mean of no elements is NaN in LibTorch, but ReduceMean of onnxruntime
 /// returns 0.
 void mean(Call& call) {
@@ -109,7 +103,7 @@ void mean(Call& call) {
   const auto& sizes = call.sizes("self");
   const bool may_be_empty =
       std::any_of(dimensions.begin(), dimensions.end(), [&](int64_t dimension) {
-        return may_be_zero(sizes.at(static_cast<std::size_t>(dimension)));
+        return call.smallest(sizes.at(static_cast<std::size_t>(dimension))) < 1;
       });
   if (!may_be_empty) {
     const auto value = call.operand("self", call.result_type());

@@ -43,8 +43,10 @@ void same_tensor(Call& call) {
 void expand(Call& call) {
   auto& graph = call.graph();
   if (call.is_computed("size")) {
-    // -1 does not occur among sizes that forward computes.
-    const auto shape = graph.add("Max", {call.integers_value("size"), graph.list({1})});
+    // A computed size may be 0, but not -1.
+    const auto given = call.integers_value("size");
+    const auto is_unchanged = graph.compare("Less", given, graph.list({0}));
+    const auto shape = graph.where(is_unchanged, graph.list({1}), given);
     return call.set_output(graph.add("Expand", {call.tensor("self"), shape}));
   }
   auto sizes = call.integers("size");

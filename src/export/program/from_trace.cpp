@@ -35,12 +35,14 @@ class UniqueNames {
       if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
     }
     auto name = wanted;
-    for (int i = 1; !taken_.insert(name).second; ++i) name = fmt::format("{}_{}", wanted, i);
+    auto& next = next_[wanted];
+    while (!taken_.insert(name).second) name = fmt::format("{}_{}", wanted, ++next);
     return name;
   }
 
  private:
   std::set<std::string> taken_;
+  std::map<std::string, int> next_;  // number to append, by wanted name
 };
 
 [[noreturn]] void fail(const jit::Node& node, const std::string& why) {
@@ -266,7 +268,13 @@ class Converter {
     if (element->getElementType()->kind() == TypeKind::TensorType)
       return cast_all<TensorName>(items);
     if (element->getElementType()->kind() == TypeKind::OptionalType) return optional_tensors(items);
-    if (element->getElementType()->kind() == TypeKind::FloatType) return known_all<double>(items);
+    if (element->getElementType()->kind() == TypeKind::FloatType) {
+      const bool is_computed = std::any_of(items.begin(), items.end(), [](const Argument& item) {
+        return std::holds_alternative<SymbolName>(item);
+      });
+      if (is_computed) fail(node, "a list of real numbers must not depend on sizes");
+      return known_all<double>(items);
+    }
     if (element->getElementType()->kind() == TypeKind::BoolType) return known_all<bool>(items);
     return known_all<int64_t>(items);
   }
