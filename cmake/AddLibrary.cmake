@@ -25,13 +25,14 @@ function(attend_compile_sources target)
   endif()
 endfunction()
 
-# attend_add_library(<component> SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
+# attend_add_library(<component> [WITHOUT_TORCH] SOURCES <folder or file>... [WITHOUT_SOURCES <file>...]
 #                    HEADERS <folder or file>...): adds attend::<component>.
+# WITHOUT_TORCH: the library does not use LibTorch, so that it does not use the precompiled header either.
 # Paths of sources are relative to src/, paths of headers to include/attend/. A folder in SOURCES means
 # all .cpp files below it, a folder in HEADERS all .h files below it. The files after WITHOUT_SOURCES are
 # removed from the sources.
 function(attend_add_library component)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;WITHOUT_SOURCES;HEADERS")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "WITHOUT_TORCH" "" "SOURCES;WITHOUT_SOURCES;HEADERS")
   set(target attend_${component})
   _attend_files(sources ${PROJECT_SOURCE_DIR}/src *.cpp ${arg_SOURCES})
   _attend_files(headers ${PROJECT_SOURCE_DIR}/include/attend *.h ${arg_HEADERS})
@@ -43,7 +44,9 @@ function(attend_add_library component)
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src) # private headers
   target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:attend_build_options>)
-  attend_compile_sources(${target})
+  if(ATTEND_UNITY_BUILD OR NOT arg_WITHOUT_TORCH)
+    attend_compile_sources(${target})
+  endif()
   set_target_properties(
     ${target} PROPERTIES EXPORT_NAME ${component} VERSION ${PROJECT_VERSION}
                          SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})

@@ -1,12 +1,14 @@
 # The components of attend, and the packages that each component needs. This file is also installed next
 # to attendConfig.cmake, which includes it when a project calls find_package(attend).
-set(ATTEND_ALL_COMPONENTS nn io pt2 export train distributed) # each component follows the components that it requires
+set(ATTEND_ALL_COMPONENTS files nn io tokenizers pt2 export train distributed) # each component follows the components that it requires
+set(ATTEND_files_REQUIRES)
 set(ATTEND_nn_REQUIRES)
-set(ATTEND_io_REQUIRES)
-set(ATTEND_pt2_REQUIRES nn io)
-set(ATTEND_export_REQUIRES nn io pt2)
-set(ATTEND_train_REQUIRES nn io)
-set(ATTEND_distributed_REQUIRES nn io train)
+set(ATTEND_io_REQUIRES files)
+set(ATTEND_tokenizers_REQUIRES files)
+set(ATTEND_pt2_REQUIRES files nn io)
+set(ATTEND_export_REQUIRES files nn io pt2)
+set(ATTEND_train_REQUIRES files nn io)
+set(ATTEND_distributed_REQUIRES files nn io train)
 
 # attend_resolve_components(<variable> <component>...): sets the variable to the given components
 # and all components that they require, in the order of ATTEND_ALL_COMPONENTS. Unknown names are last.
@@ -30,13 +32,16 @@ endfunction()
 # a target attend::<library>. Sets the variable to the Debian packages of the libraries that are missing.
 function(attend_find_component_libraries variable component)
   set(missing)
-  if(component MATCHES "^(io|pt2|export|train|distributed)$")
+  if(component MATCHES "^(files|io|tokenizers|pt2|export|train|distributed)$")
     _attend_find_library(fmt fmt/core.h libfmt-dev)
   endif()
   if(component STREQUAL "nn")
     _attend_find_library(hwy hwy/highway.h libhwy-dev)
   elseif(component STREQUAL "io")
     _attend_find_library(zip zip.h libzip-dev)
+  elseif(component STREQUAL "tokenizers")
+    _attend_find_library(onig oniguruma.h libonig-dev)
+    _attend_find_library(utf8proc utf8proc.h libutf8proc-dev)
   elseif(component STREQUAL "train")
     find_package(tomlplusplus QUIET GLOBAL)
     if(NOT tomlplusplus_FOUND)

@@ -20,6 +20,7 @@ GROUPS = [
     (r"nn/", "modules"),
     (r"models/", "models"),
     (r"io/", "io"),
+    (r"tokenizers/", "tokenizers"),
     (r"pt2/", "pt2"),
     (r"(model_)?export/", "export"),
     (r"train/", "train"),

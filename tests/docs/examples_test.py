@@ -15,7 +15,7 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INCLUDES = ("attend/attend.h", "attend/distributed.h", "attend/train.h", "torch/torch.h", "torch/script.h",
+INCLUDES = ("attend/attend.h", "attend/distributed.h", "attend/tokenizers.h", "attend/train.h", "torch/torch.h", "torch/script.h",
             "torch/csrc/inductor/aoti_package/model_package_loader.h", "iostream")
 FOLDERS = ("docs", "examples", "models", "src")  # folders with Markdown pages, besides the root
 
@@ -73,6 +73,8 @@ NAMES = {
 }
 # Names whose type differs in one file.
 NAMES_IN = {
+    "attend/tokenizers/text_tokenizer.h": {"tokenizer": "TextTokenizer&", "ids": "std::vector<int64_t>"},
+    "docs/tokenizers.md": {"tokenizer": "TextTokenizer&", "ids": "std::vector<int64_t>"},
     "attend/arg.h": {"options": "FeedForwardOptions"},
     "attend/export/onnx_translation.h": {"call": "OnnxCall&"},
     "attend/models/seq2seq.h": {"model": "Seq2Seq"},

@@ -1,0 +1,5 @@
+#pragma once
+
+/// Includes all headers of the CMake target attend::tokenizers: tokenizers of published models.
+
+#include "attend/tokenizers/text_tokenizer.h"

@@ -1,0 +1,210 @@
+#include "tokenizers/normalizers.h"
+
+#include "attend/input_error.h"
+#include "tokenizers/byte_level.h"
+#include "tokenizers/characters.h"
+
+#include <algorithm>
+#include <array>
+
+namespace attend::tokenizers {
+namespace normalizers {
+namespace {
+
+bool is_chinese(char32_t c) {
+  const auto between = [&](char32_t first, char32_t last) { return c >= first && c <= last; };
+  return between(0x4E00, 0x9FFF) || between(0x3400, 0x4DBF) || between(0x20000, 0x2A6DF) ||
+         between(0x2A700, 0x2B73F) || between(0x2B740, 0x2B81F) || between(0x2B920, 0x2CEAF) ||
+         between(0xF900, 0xFAFF) || between(0x2F800, 0x2FA1F);
+}
+
+bool is_removed_by_nmt(char32_t c) {
+  return (c >= 1 && c <= 8) || c == 0xB || (c >= 0xE && c <= 0x1F) || c == 0x7F || c == 0x8F ||
+         c == 0x9F;
+}
+
+bool is_blank_for_nmt(char32_t c) {
+  return c == 9 || c == 0xA || c == 0xC || c == 0xD || c == 0x1680 ||
+         (c >= 0x200B && c <= 0x200F) || c == 0x2028 || c == 0x2029 || c == 0x2581 || c == 0xFEFF ||
+         c == 0xFFFD;
+}
+
+/// Replaces the text by what `change(character, result)` appends for each character.
+template <typename Change>
+void change_each(NormalizedText& text, const Change& change) {
+  std::string result;
+  result.reserve(text.text.size() + 16);
+  for (std::size_t at = 0; at < text.text.size();) {
+    const bool is_first = at == 0;
+    change(next_character(text.text, at), result);
+    if (is_first && result.empty()) text.begins_at_start = false;
+  }
+  text.text.swap(result);
+}
+
+template <typename Predicate>
+void remove_if(NormalizedText& text, const Predicate& is_removed) {
+  change_each(text, [&](char32_t c, std::string& result) {
+    if (!is_removed(c)) append_character(result, c);
+  });
+}
+
+void lowercase(NormalizedText& text) {
+  change_each(text, [](char32_t c, std::string& result) { append_lowercase(result, c); });
+}
+
+void apply(const BertNormalizer& options, NormalizedText& text) {
+  if (options.clean_text || options.handle_chinese_chars) {
+    change_each(text, [&](char32_t c, std::string& result) {
+      if (options.clean_text) {
+        const bool is_space = c == '\t' || c == '\n' || c == '\r';
+        if (c == 0 || c == 0xFFFD || (!is_space && is_control(c))) return;
+        if (is_whitespace(c)) c = ' ';
+      }
+      if (options.handle_chinese_chars && is_chinese(c)) {
+        result += ' ';
+        append_character(result, c);
+        result += ' ';
+      } else {
+        append_character(result, c);
+      }
+    });
+  }
+  if (options.strip_accents) {
+    text.text = normalized(text.text, NormalForm::nfd);
+    remove_if(text, is_nonspacing_mark);
+  }
+  if (options.lowercase) lowercase(text);
+}
+
+void apply(const Strip& options, NormalizedText& text) {
+  std::size_t begin = 0;
+  auto end = text.text.size();
+  while (options.left && begin < end) {
+    auto next = begin;
+    if (!is_whitespace(next_character(text.text, next))) break;
+    begin = next;
+  }
+  while (options.right && begin < end) {
+    const auto last = previous_position(text.text, end);
+    auto position = last;
+    if (!is_whitespace(next_character(text.text, position))) break;
+    end = last;
+  }
+  if (begin > 0) text.begins_at_start = false;
+  text.text = text.text.substr(begin, end - begin);
+}
+
+void apply(const StripAccents&, NormalizedText& text) {
+  remove_if(text, is_combining_mark);
+}
+
+void apply(const UnicodeForm& options, NormalizedText& text) {
+  text.text = normalized(text.text, options.form);
+}
+
+void apply(const Lowercase&, NormalizedText& text) {
+  lowercase(text);
+}
+
+void apply(const Nmt&, NormalizedText& text) {
+  change_each(text, [](char32_t c, std::string& result) {
+    if (!is_removed_by_nmt(c)) append_character(result, is_blank_for_nmt(c) ? U' ' : c);
+  });
+}
+
+void apply(const Precompiled& options, NormalizedText& text) {
+  text.text = options.charsmap.normalized(text.text);
+}
+
+void apply(const Replace& options, NormalizedText& text) {
+  std::size_t first = 0;  // size of a match at the start
+  options.pattern.for_each_match(text.text, [&](Span match) {
+    if (match.begin == 0 && first == 0) first = match.end;
+  });
+  // The reference assigns the new text to the last character of the match, or if there is no new
+  // text, removes the match.
+  if (first > 0) {
+    const auto characters = count_characters(std::string_view(text.text).substr(0, first));
+    if (options.content.empty() || characters > 1) text.begins_at_start = false;
+  }
+  text.text = options.pattern.replaced(text.text, options.content);
+}
+
+void apply(const Prepend& options, NormalizedText& text) {
+  if (!text.text.empty()) text.text.insert(0, options.content);
+}
+
+void apply(const ByteLevel&, NormalizedText& text) {
+  std::string result;
+  append_byte_level(result, text.text);
+  text.text.swap(result);
+}
+
+template <NormalForm form>
+Normalizer parse_form(Fields&) {
+  return UnicodeForm{form};
+}
+
+const std::array kTypes{
+    PartType<Normalizer>{"BertNormalizer",
+                         [](Fields& fields) -> Normalizer {
+                           const bool lowercase = fields.boolean("lowercase");
+                           return BertNormalizer{
+                               fields.boolean("clean_text"), fields.boolean("handle_chinese_chars"),
+                               fields.boolean("strip_accents", lowercase), lowercase};
+                         }},
+    PartType<Normalizer>{
+        "Strip",
+        [](Fields& fields) -> Normalizer {
+          return Strip{fields.boolean("strip_left"), fields.boolean("strip_right")};
+        }},
+    PartType<Normalizer>{"StripAccents", [](Fields&) -> Normalizer { return StripAccents{}; }},
+    PartType<Normalizer>{"NFC", parse_form<NormalForm::nfc>},
+    PartType<Normalizer>{"NFD", parse_form<NormalForm::nfd>},
+    PartType<Normalizer>{"NFKC", parse_form<NormalForm::nfkc>},
+    PartType<Normalizer>{"NFKD", parse_form<NormalForm::nfkd>},
+    PartType<Normalizer>{"Lowercase", [](Fields&) -> Normalizer { return Lowercase{}; }},
+    PartType<Normalizer>{"Nmt", [](Fields&) -> Normalizer { return Nmt{}; }},
+    PartType<Normalizer>{"Precompiled",
+                         [](Fields& fields) -> Normalizer {
+                           const auto text = fields.string("precompiled_charsmap");
+                           return with_source(
+                               "`" + fields.path_of("precompiled_charsmap") + "`",
+                               [&] { return Precompiled{PrecompiledCharsmap(text)}; });
+                         }},
+    PartType<Normalizer>{"Replace",
+                         [](Fields& fields) -> Normalizer {
+                           return Replace{Pattern(fields), fields.short_string("content")};
+                         }},
+    PartType<Normalizer>{
+        "Prepend",
+        [](Fields& fields) -> Normalizer { return Prepend{fields.short_string("prepend")}; }},
+    PartType<Normalizer>{"ByteLevel",
+                         [](Fields& fields) -> Normalizer {
+                           fields.ignore({"add_prefix_space", "trim_offsets", "use_regex"});
+                           return ByteLevel{};
+                         }},
+};
+
+}  // namespace
+}  // namespace normalizers
+
+std::vector<Normalizer> parse_normalizers(Fields& root) {
+  root.ignore({"normalizer"});
+  std::vector<Normalizer> parts;
+  if (root.has("normalizer")) {
+    parse_parts(root.object("normalizer"), normalizers::kTypes, "normalizers", parts);
+  }
+  return parts;
+}
+
+void normalize(const std::vector<Normalizer>& parts, NormalizedText& text) {
+  const auto original_bytes = text.text.size();
+  for (const auto& normalizer : parts) {
+    std::visit([&](const auto& part) { normalizers::apply(part, text); }, normalizer);
+    check_growth("normalizer", original_bytes, text.text.size());
+  }
+}
+
+}  // namespace attend::tokenizers

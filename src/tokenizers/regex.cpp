@@ -1,0 +1,139 @@
+#include "tokenizers/regex.h"
+
+#include "attend/input_error.h"
+#include "io/utf8.h"
+#include "tokenizers/characters.h"
+#include "tokenizers/unicode.h"
+
+#include <fmt/format.h>
+#include <oniguruma.h>
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+namespace attend::tokenizers {
+namespace {
+
+/// Maximum number of backtracking steps of a search: enough for a pattern that goes back over a
+/// whole text once for each of its alternatives.
+constexpr std::size_t kStepsPerByte = 32;
+constexpr std::size_t kFixedSteps = 1'000'000;
+constexpr unsigned kMaxStackEntries = 4'000'000;
+constexpr std::size_t kShownBytes = 60;
+
+const OnigUChar* bytes_of(std::string_view text) {
+  return reinterpret_cast<const OnigUChar*>(text.data());
+}
+
+std::string message_of(int code, const OnigErrorInfo* info = nullptr) {
+  std::array<OnigUChar, ONIG_MAX_ERROR_MESSAGE_LEN> text{};
+  const int size = info != nullptr && info->par != nullptr
+                       ? onig_error_code_to_str(text.data(), code, info)
+                       : onig_error_code_to_str(text.data(), code);
+  return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(size)};
+}
+
+std::string shown_pattern(std::string_view pattern) {
+  std::string text = printable(pattern.substr(0, kShownBytes));
+  return pattern.size() > kShownBytes ? text + "..." : text;
+}
+
+/// Returns the pattern with [:punct:] replaced by the categories that it contains in the version
+/// of Oniguruma that the reference uses: punctuation and symbols. Older versions differ.
+std::string with_categories(std::string_view pattern) {
+  auto text = replace_all(pattern, "[:punct:]", "\\p{P}\\p{S}");
+  return replace_all(text, "[:^punct:]", "[^\\p{P}\\p{S}]");
+}
+
+/// Working memory of searches in this thread: creating it for each search would take longer than
+/// most searches.
+struct SearchMemory {
+  OnigRegion* region = onig_region_new();
+  OnigMatchParam* limits = onig_new_match_param();
+  ~SearchMemory() {
+    onig_region_free(region, 1);
+    onig_free_match_param(limits);
+  }
+};
+
+}  // namespace
+
+Regex::Regex(std::string_view pattern) : pattern_(pattern) {
+  if (pattern.size() > kMaxBytes) {
+    throw InputError(
+        fmt::format("the regular expression is too long: found {} bytes, expected at most {}",
+                    pattern.size(), kMaxBytes));
+  }
+  static std::once_flag initialized;
+  std::call_once(initialized, [] {
+    OnigEncoding encoding = ONIG_ENCODING_UTF8;
+    onig_initialize(&encoding, 1);
+  });
+  const auto source = with_categories(pattern);
+  OnigRegex compiled = nullptr;
+  OnigErrorInfo info{};
+  const int code = onig_new(&compiled, bytes_of(source), bytes_of(source) + source.size(),
+                            ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_DEFAULT, &info);
+  if (code != ONIG_NORMAL) {
+    throw InputError(fmt::format("expected a regular expression of Oniguruma, found '{}': {}",
+                                 shown_pattern(pattern), message_of(code, &info)));
+  }
+  compiled_.reset(compiled, onig_free);
+}
+
+Regex::Search::Search(const Regex& regex, std::string_view text) : regex_(regex), text_(text) {
+  const auto needs_check =
+      std::ranges::any_of(text, [](char byte) { return static_cast<unsigned char>(byte) >= 0xE0; });
+  if (!needs_check) return;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto begin = at;
+    const auto character = next_character(text, at);
+    const auto known = known_to_regex(character);
+    if (known == character) continue;
+    if (storage_.empty()) storage_ = text;
+    std::string replacement;
+    append_character(replacement, known);
+    std::ranges::copy(replacement, storage_.begin() + static_cast<std::ptrdiff_t>(begin));
+  }
+  if (!storage_.empty()) text_ = storage_;
+}
+
+bool Regex::Search::next(Span& match) {
+  thread_local SearchMemory memory;
+  while (from_ <= text_.size()) {
+    const auto steps = kFixedSteps + kStepsPerByte * text_.size();
+    onig_initialize_match_param(memory.limits);
+    onig_set_match_stack_limit_size_of_match_param(memory.limits, kMaxStackEntries);
+    onig_set_retry_limit_in_match_of_match_param(memory.limits, steps);
+    onig_set_retry_limit_in_search_of_match_param(memory.limits, steps);
+    const auto* begin = bytes_of(text_);
+    const auto* end = begin + text_.size();
+    const int found = onig_search_with_param(regex_.compiled_.get(), begin, end, begin + from_, end,
+                                             memory.region, ONIG_OPTION_NONE, memory.limits);
+    if (found == ONIG_MISMATCH) {
+      from_ = SIZE_MAX;
+      return false;
+    }
+    if (found < 0) {
+      throw InputError(fmt::format(
+          "the regular expression '{}' takes too long for a text of {} bytes, expected at most {} "
+          "steps: {}",
+          shown_pattern(regex_.pattern_), text_.size(), steps, message_of(found)));
+    }
+    const auto first = static_cast<std::size_t>(memory.region->beg[0]);
+    const auto last = static_cast<std::size_t>(memory.region->end[0]);
+    // An empty match right after the last match does not count.
+    if (first == last && last == last_end_) {
+      if (from_ >= text_.size()) return false;
+      next_character(text_, from_);
+      continue;
+    }
+    from_ = last_end_ = last;
+    match = {first, last};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace attend::tokenizers
