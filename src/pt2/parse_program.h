@@ -9,8 +9,8 @@
 namespace attend::pt2 {
 
 /// Parses models/NAME.json of a .pt2 archive. Throws InputError if the JSON does not follow
-/// torch.export's schema or uses a feature that is not supported, such as control flow or custom
-/// objects. The message names the path in the JSON document.
+/// torch.export's schema or uses a feature that is not supported, such as custom objects. The
+/// message names the path in the JSON document.
 program::ExportedProgram parse_program(const std::string& json);
 
 /// Parses model_weights_config.json or model_constants_config.json of a .pt2 archive. Returns the

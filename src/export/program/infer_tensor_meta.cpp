@@ -280,9 +280,9 @@ class SymbolicMeta {
 
   /// Returns the expression of a size that depends on the values of tensors. Uses a known
   /// expression if there is one, else a new unbacked symbol. If the size depends on inputs, only a
-  /// known expression with an unbacked symbol is used. With UnknownDimensions::placeholder, makes
-  /// no new symbol: returns nullopt if no expression is known, and throws std::runtime_error if the
-  /// known expression cannot be used.
+  /// known expression with an unbacked symbol is used. For ONNX, makes no new symbol: returns
+  /// nullopt if no expression is known, and throws std::runtime_error if the known expression
+  /// cannot be used.
   std::optional<Size> data_dependent_size(const std::string& name, const DataDependentSize& size,
                                           const std::vector<int64_t>& values) {
     auto& [values_of_origin, size_of_origin] = origins_[size.origin];
