@@ -6,7 +6,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <clocale>
 #include <stdexcept>
+#include <string_view>
 
 namespace attend {
 namespace {
@@ -39,6 +41,20 @@ std::optional<std::size_t> restore_all(const std::vector<KeptTensor>& all) {
 }
 
 }  // namespace
+
+ClassicLocaleGuard::ClassicLocaleGuard()
+    : c_(std::setlocale(LC_ALL, nullptr)),
+      is_needed_(cpp_ != std::locale::classic() ||
+                 std::setlocale(LC_NUMERIC, nullptr) != std::string_view("C")) {
+  if (!is_needed_) return;
+  std::locale::global(std::locale::classic());  // also sets the locale of C
+}
+
+ClassicLocaleGuard::~ClassicLocaleGuard() {
+  if (!is_needed_) return;
+  std::locale::global(cpp_);
+  std::setlocale(LC_ALL, c_.c_str());
+}
 
 ExportGuard::ExportGuard(torch::nn::Module& module,
                          const std::vector<torch::Tensor>& example_inputs,

@@ -5,19 +5,36 @@
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/fast_kernels.h"
 #include "export/check_names.h"
-#include "export/classic_locale_guard.h"
 #include "export/copy_before_write.h"
 #include "export/values_read.h"
 #include "ops/rng_state.h"
 
 #include <torch/nn/module.h>
 
+#include <locale>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace attend {
+
+/// RAII guard: until the end of the scope, the global locale of C++ and the locale of C are the
+/// classic ones. LibTorch writes and parses the numbers of TorchScript code with streams of the
+/// global locale, in which a decimal point may be a comma. Both locales belong to the process. The
+/// guard does nothing if both are classic already.
+class ATTEND_API ClassicLocaleGuard {
+ public:
+  ClassicLocaleGuard();
+  ~ClassicLocaleGuard();
+  ClassicLocaleGuard(const ClassicLocaleGuard&) = delete;
+  ClassicLocaleGuard& operator=(const ClassicLocaleGuard&) = delete;
+
+ private:
+  std::locale cpp_;  // the global locale
+  std::string c_;
+  bool is_needed_;
+};
 
 /// RAII guard of every export. The constructor validates names and options, sets eval mode, and
 /// disables gradients. The destructor undoes both settings, and restores the default random number

@@ -1,4 +1,4 @@
-#include "export/operator_cost.h"
+#include "export/cost_model.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
