@@ -120,31 +120,14 @@ IValue sym_max(const Numbers& n) {
 IValue sym_min(const Numbers& n) {
   return compare(n, std::less_equal<>()) ? n[0] : n[1];
 }
-IValue equal(const Numbers& n) {
-  return compare(n, std::equal_to<>());
-}
-IValue not_equal(const Numbers& n) {
-  return compare(n, std::not_equal_to<>());
-}
-IValue less_than(const Numbers& n) {
-  return compare(n, std::less<>());
-}
-IValue less_equal(const Numbers& n) {
-  return compare(n, std::less_equal<>());
-}
-IValue greater_than(const Numbers& n) {
-  return compare(n, std::greater<>());
-}
-IValue greater_equal(const Numbers& n) {
-  return compare(n, std::greater_equal<>());
+template <typename Compare>
+IValue compared(const Numbers& n) {
+  return compare(n, Compare());
 }
 /// As in Python, & and | return a bool if both numbers are bools, else an int.
-IValue bitwise_and(const Numbers& n) {
-  const auto bits = integer(n[0]) & integer(n[1]);
-  return n[0].isBool() && n[1].isBool() ? IValue(bits != 0) : IValue(bits);
-}
-IValue bitwise_or(const Numbers& n) {
-  const auto bits = integer(n[0]) | integer(n[1]);
+template <typename Combine>
+IValue bitwise(const Numbers& n) {
+  const auto bits = Combine()(integer(n[0]), integer(n[1]));
   return n[0].isBool() && n[1].isBool() ? IValue(bits != 0) : IValue(bits);
 }
 IValue logical_not(const Numbers& n) {
@@ -167,14 +150,14 @@ const std::map<std::string, NumberFunction>& known() {
       {"_operator.pow", {power, 2}},
       {"_operator.rshift", {shift_right, 2}},
       {"_operator.neg", {negate, 1}},
-      {"_operator.eq", {equal, 2}},
-      {"_operator.ne", {not_equal, 2}},
-      {"_operator.lt", {less_than, 2}},
-      {"_operator.le", {less_equal, 2}},
-      {"_operator.gt", {greater_than, 2}},
-      {"_operator.ge", {greater_equal, 2}},
-      {"_operator.and_", {bitwise_and, 2}},
-      {"_operator.or_", {bitwise_or, 2}},
+      {"_operator.eq", {compared<std::equal_to<>>, 2}},
+      {"_operator.ne", {compared<std::not_equal_to<>>, 2}},
+      {"_operator.lt", {compared<std::less<>>, 2}},
+      {"_operator.le", {compared<std::less_equal<>>, 2}},
+      {"_operator.gt", {compared<std::greater<>>, 2}},
+      {"_operator.ge", {compared<std::greater_equal<>>, 2}},
+      {"_operator.and_", {bitwise<std::bit_and<>>, 2}},
+      {"_operator.or_", {bitwise<std::bit_or<>>, 2}},
       {"math.trunc", {truncate, 1}},
       {"torch.sym_int", {truncate, 1}},
       {"torch.sym_float", {to_real, 1}},
