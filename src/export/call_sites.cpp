@@ -241,10 +241,10 @@ std::vector<std::string> call_site_texts(const std::vector<CallStack>& stacks) {
 std::string CallSites::text_of(const jit::Node& node) const {
   const auto stack = stacks_.find(&node);
   auto text = stack == stacks_.end() ? "" : call_site_texts({stack->second}).front();
-  const auto path = module_of(node);
   const bool has_line = text.ends_with(')') && std::isdigit(text[text.size() - 2]) != 0;
-  if (!has_line && !path.empty()) text += fmt::format(", in the module {}", fmt::join(path, "."));
-  return text;
+  if (has_line) return text;
+  const auto path = module_of(node);
+  return path.empty() ? text : fmt::format("{}, in the module {}", text, fmt::join(path, "."));
 }
 
 bool CallSites::same(const torch::jit::Node& node, const CallSites& others,

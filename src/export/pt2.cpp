@@ -15,7 +15,6 @@
 #include "pt2/read_archive.h"
 
 namespace attend {
-
 namespace {
 
 /// Exports the trace of `forward` with `traced_inputs`, see `export_with_retries`.

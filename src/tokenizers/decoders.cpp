@@ -196,12 +196,7 @@ const std::array kTypes{
 }  // namespace decoders
 
 std::vector<Decoder> parse_decoders(Fields& root) {
-  root.ignore({"decoder"});
-  std::vector<Decoder> parts;
-  if (root.has("decoder")) {
-    parse_parts(root.object("decoder"), decoders::kTypes, "decoders", parts);
-  }
-  return parts;
+  return parts_under<Decoder>("decoder", root, decoders::kTypes, "decoders");
 }
 
 std::string decode_tokens(const std::vector<Decoder>& parts, std::vector<std::string> tokens) {

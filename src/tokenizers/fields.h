@@ -100,4 +100,14 @@ void parse_parts(Fields fields, const Table& table, const std::string& sequence_
   throw_unknown_type(fields, type, names);
 }
 
+/// Returns the parts under `key` of tokenizer.json, see `parse_parts`; none if the key is missing.
+template <typename Part, typename Table>
+std::vector<Part> parts_under(const char* key, Fields& root, const Table& table,
+                              const std::string& sequence_key) {
+  root.ignore({key});
+  std::vector<Part> parts;
+  if (root.has(key)) parse_parts(root.object(key), table, sequence_key, parts);
+  return parts;
+}
+
 }  // namespace attend::tokenizers

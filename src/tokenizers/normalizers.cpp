@@ -191,12 +191,7 @@ const std::array kTypes{
 }  // namespace normalizers
 
 std::vector<Normalizer> parse_normalizers(Fields& root) {
-  root.ignore({"normalizer"});
-  std::vector<Normalizer> parts;
-  if (root.has("normalizer")) {
-    parse_parts(root.object("normalizer"), normalizers::kTypes, "normalizers", parts);
-  }
-  return parts;
+  return parts_under<Normalizer>("normalizer", root, normalizers::kTypes, "normalizers");
 }
 
 void normalize(const std::vector<Normalizer>& parts, NormalizedText& text) {

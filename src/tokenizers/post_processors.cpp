@@ -167,12 +167,7 @@ const std::array kTypes{
 }  // namespace post_processors
 
 std::vector<PostProcessor> parse_post_processors(Fields& root) {
-  root.ignore({"post_processor"});
-  std::vector<PostProcessor> parts;
-  if (root.has("post_processor")) {
-    parse_parts(root.object("post_processor"), post_processors::kTypes, "processors", parts);
-  }
-  return parts;
+  return parts_under<PostProcessor>("post_processor", root, post_processors::kTypes, "processors");
 }
 
 int64_t count_special_tokens(const std::vector<PostProcessor>& parts, bool is_pair) {

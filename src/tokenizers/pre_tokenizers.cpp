@@ -280,12 +280,7 @@ const std::array kTypes{
 }  // namespace pre_tokenizers
 
 std::vector<PreTokenizer> parse_pre_tokenizers(Fields& root) {
-  root.ignore({"pre_tokenizer"});
-  std::vector<PreTokenizer> parts;
-  if (root.has("pre_tokenizer")) {
-    parse_parts(root.object("pre_tokenizer"), pre_tokenizers::kTypes, "pretokenizers", parts);
-  }
-  return parts;
+  return parts_under<PreTokenizer>("pre_tokenizer", root, pre_tokenizers::kTypes, "pretokenizers");
 }
 
 void pre_tokenize(const std::vector<PreTokenizer>& parts, Pieces& pieces) {

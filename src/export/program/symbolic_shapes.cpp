@@ -321,10 +321,9 @@ std::optional<Polynomial> find_quotient(const Variables& variables, const Wanted
   auto max_divisor = kMaxDivisor;
   std::optional<Polynomial> simplest;
   for (const auto* variable : variables) {
-    for (const auto slope : {int64_t{1}, step}) {
-      if (slope < 1 || (slope != 1 && has_few)) continue;
-      if (auto found = find_quotient(*variable, target, slope, max_divisor)) simplest = found;
-    }
+    if (auto found = find_quotient(*variable, target, /*slope=*/1, max_divisor)) simplest = found;
+    if (step <= 1 || has_few) continue;
+    if (auto found = find_quotient(*variable, target, step, max_divisor)) simplest = found;
   }
   return simplest;
 }
