@@ -1,8 +1,9 @@
 #pragma once
 
-#include "attend/api.h"
+#include <utf8.h>
 
 #include <cstddef>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -10,50 +11,26 @@ namespace attend::tokenizers {
 
 /// Returns the character at `position` of valid UTF-8, and sets `position` to the next one.
 inline char32_t next_character(std::string_view text, std::size_t& position) {
-  const auto byte = [&] { return static_cast<unsigned char>(text[position++]); };
-  const char32_t first = byte();
-  if (first < 0x80) return first;
-  if (first < 0xE0) return (first & 0x1F) << 6 | (byte() & 0x3Fu);
-  if (first < 0xF0) {
-    const char32_t high = (first & 0x0F) << 12 | (byte() & 0x3Fu) << 6;
-    return high | (byte() & 0x3Fu);
-  }
-  char32_t high = (first & 0x07) << 18 | (byte() & 0x3Fu) << 12;
-  high |= (byte() & 0x3Fu) << 6;
-  return high | (byte() & 0x3Fu);
+  const auto* at = text.data() + position;
+  const auto character = utf8::unchecked::next(at);
+  position = static_cast<std::size_t>(at - text.data());
+  return character;
 }
 
 /// Returns the position of the character that ends at `end` of valid UTF-8.
 inline std::size_t previous_position(std::string_view text, std::size_t end) {
-  do --end;
-  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80);
-  return end;
+  const auto* at = text.data() + end;
+  utf8::unchecked::prior(at);
+  return static_cast<std::size_t>(at - text.data());
 }
 
 /// Returns the number of characters in valid UTF-8.
 inline std::size_t count_characters(std::string_view text) {
-  std::size_t count = 0;
-  for (const char byte : text) count += (static_cast<unsigned char>(byte) & 0xC0) != 0x80;
-  return count;
+  return static_cast<std::size_t>(utf8::unchecked::distance(text.begin(), text.end()));
 }
 
 inline void append_character(std::string& text, char32_t character) {
-  const auto append = [&](char32_t byte) { text += static_cast<char>(byte); };
-  if (character < 0x80) {
-    append(character);
-  } else if (character < 0x800) {
-    append(0xC0 | character >> 6);
-    append(0x80 | (character & 0x3F));
-  } else if (character < 0x10000) {
-    append(0xE0 | character >> 12);
-    append(0x80 | (character >> 6 & 0x3F));
-    append(0x80 | (character & 0x3F));
-  } else {
-    append(0xF0 | character >> 18);
-    append(0x80 | (character >> 12 & 0x3F));
-    append(0x80 | (character >> 6 & 0x3F));
-    append(0x80 | (character & 0x3F));
-  }
+  utf8::unchecked::append(character, std::back_inserter(text));
 }
 
 /// Returns true if `text` is valid UTF-8.
