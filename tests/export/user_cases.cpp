@@ -175,7 +175,7 @@ std::vector<ExportCase> random_number_cases() {
                               {reals("x", {kBatch, kLength, 4})},
                               [run](auto& layer, const Tensors& in) -> Outputs {
                                 const torch::NoGradGuard no_grad;
-                                const auto x = in.at(0).sigmoid() + 0.1 * layer.bias[0];
+                                const auto x = (in.at(0) + 0.1 * layer.bias[0]).sigmoid();
                                 return run(x.repeat({500, 1, 1}));
                               }));
     cases.back().draws_random_numbers = true;
