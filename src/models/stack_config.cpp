@@ -6,7 +6,6 @@
 #include "attend/nn/initialization.h"
 #include "attend/nn/output_gate.h"
 #include "attend/nn/qk_norm.h"
-#include "attend/nn/relative_bias.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/sliding_window.h"
 #include "attend/nn/smeared_keys.h"
@@ -16,27 +15,10 @@
 #include "nn/checks.h"
 
 #include <cmath>
-#include <initializer_list>
 #include <limits>
-#include <variant>
 
 namespace attend {
 namespace {
-
-RotaryOptions rotary_options(const StackConfig& config) {
-  return {.theta = config.rotary_theta,
-          .rotary_dim = config.rotary_dim,
-          .interleaved = config.rotary_interleaved,
-          .scaling = config.rotary_scaling,
-          .factor = config.rotary_factor,
-          .original_max_seq_len = config.rotary_original_max_seq_len,
-          .beta_fast = config.rotary_beta_fast,
-          .beta_slow = config.rotary_beta_slow,
-          .truncate = config.rotary_truncate,
-          .attention_factor = config.rotary_attention_factor,
-          .low_freq_factor = config.rotary_low_freq_factor,
-          .high_freq_factor = config.rotary_high_freq_factor};
-}
 
 int64_t num_kv_heads(const StackConfig& config) {
   return config.num_kv_heads != 0 ? config.num_kv_heads : config.num_heads;
@@ -60,16 +42,16 @@ MultiheadAttentionOptions attention_options(const StackConfig& config) {
 }
 
 RelativeBiasOptions relative_bias_options(const StackConfig& config, bool causal) {
-  return {.num_buckets = config.relative_attention_num_buckets,
-          .max_distance = config.relative_attention_max_distance,
-          .bidirectional = !causal};
+  auto options = config.relative_bias;
+  options.bidirectional = !causal;
+  return options;
 }
 
 MultiheadAttentionOptions self_attention_options(const StackConfig& config, bool causal) {
   auto options = attention_options(config);
   if (config.smeared_keys) options.add(smeared_keys());
   if (config.value_residual) options.add(value_residual());
-  if (config.positions == PositionScheme::rotary) options.add(rotary(rotary_options(config)));
+  if (config.positions == PositionScheme::rotary) options.add(rotary(config.rotary));
   if (config.positions == PositionScheme::alibi) options.add(alibi());
   if (config.positions == PositionScheme::relative && !config.relative_attention_shared) {
     options.add(relative_bias(relative_bias_options(config, causal)));
@@ -137,25 +119,32 @@ ResidualOptions residual_options(const StackConfig& config) {
       .stochastic_depth(config.stochastic_depth);
 }
 
-/// A config field that has an effect only if another field has a certain value.
-struct DependentField {
-  const char* name;
-  std::variant<int64_t StackConfig::*, double StackConfig::*, bool StackConfig::*,
-               RotaryScaling StackConfig::*>
-      member;
-};
+/// Throws c10::ValueError if the field `name` has no effect and differs from its default.
+/// `required`: the condition under which it has an effect, as text for the message. `is_set`: true
+/// if the config fulfils this condition.
+template <typename T>
+void check_dependent(const char* required, bool is_set, const char* name, const T& value,
+                     const T& default_value) {
+  TORCH_CHECK_VALUE(is_set || value == default_value, name, " is set but has no effect unless ",
+                    required);
+}
 
-/// Throws c10::ValueError if the `fields` have no effect and one of them differs from its default.
-/// `required`: the condition under which the fields have an effect, as text for the message.
-/// `is_set`: true if `config` fulfils this condition.
-void check_dependent_fields(const char* required, bool is_set, const StackConfig& config,
-                            std::initializer_list<DependentField> fields) {
-  if (is_set) return;
-  for (const auto& field : fields) {
-    const bool is_default = std::visit(
-        [&](auto member) { return config.*member == StackConfig().*member; }, field.member);
-    TORCH_CHECK_VALUE(is_default, field.name, " is set but has no effect unless ", required);
-  }
+void check_rotary(const RotaryOptions& rotary) {
+  const bool yarn = rotary.scaling == RotaryScaling::yarn;
+  const bool llama3 = rotary.scaling == RotaryScaling::llama3;
+  const auto check = [&](const char* required, bool is_set, const char* name, auto member) {
+    check_dependent(required, is_set, name, rotary.*member, RotaryOptions().*member);
+  };
+  const char* in_yarn = "rotary_scaling is yarn";
+  check(in_yarn, yarn, "rotary_beta_fast", &RotaryOptions::beta_fast);
+  check(in_yarn, yarn, "rotary_beta_slow", &RotaryOptions::beta_slow);
+  check(in_yarn, yarn, "rotary_truncate", &RotaryOptions::truncate);
+  check(in_yarn, yarn, "rotary_attention_factor", &RotaryOptions::attention_factor);
+  const char* in_llama3 = "rotary_scaling is llama3";
+  check(in_llama3, llama3, "rotary_low_freq_factor", &RotaryOptions::low_freq_factor);
+  check(in_llama3, llama3, "rotary_high_freq_factor", &RotaryOptions::high_freq_factor);
+  check("rotary_scaling is yarn or llama3", yarn || llama3, "rotary_original_max_seq_len",
+        &RotaryOptions::original_max_seq_len);
 }
 
 void check_windows(const StackConfig& config) {
@@ -179,36 +168,21 @@ void check_config(const StackConfig& config) {
   TORCH_CHECK_VALUE(std::isfinite(config.attention_scale) && config.attention_scale >= 0,
                     "attention_scale (", config.attention_scale,
                     ") must be positive and finite, or 0 for 1/sqrt(head_dim)");
-  check_dependent_fields(
-      "positions is rotary", config.positions == PositionScheme::rotary, config,
-      {{"rotary_theta", &StackConfig::rotary_theta},
-       {"rotary_dim", &StackConfig::rotary_dim},
-       {"rotary_factor", &StackConfig::rotary_factor},
-       {"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len},
-       {"rotary_interleaved", &StackConfig::rotary_interleaved},
-       {"rotary_scaling", &StackConfig::rotary_scaling}});
-  const auto scaling = config.rotary_scaling;
-  const bool yarn = scaling == RotaryScaling::yarn;
-  const bool llama3 = scaling == RotaryScaling::llama3;
-  check_dependent_fields("rotary_scaling is yarn", yarn, config,
-                         {{"rotary_beta_fast", &StackConfig::rotary_beta_fast},
-                          {"rotary_beta_slow", &StackConfig::rotary_beta_slow},
-                          {"rotary_truncate", &StackConfig::rotary_truncate},
-                          {"rotary_attention_factor", &StackConfig::rotary_attention_factor}});
-  check_dependent_fields("rotary_scaling is llama3", llama3, config,
-                         {{"rotary_low_freq_factor", &StackConfig::rotary_low_freq_factor},
-                          {"rotary_high_freq_factor", &StackConfig::rotary_high_freq_factor}});
-  check_dependent_fields(
-      "rotary_scaling is yarn or llama3", yarn || llama3, config,
-      {{"rotary_original_max_seq_len", &StackConfig::rotary_original_max_seq_len}});
-  check_dependent_fields(
-      "positions is relative", config.positions == PositionScheme::relative, config,
-      {{"relative_attention_num_buckets", &StackConfig::relative_attention_num_buckets},
-       {"relative_attention_max_distance", &StackConfig::relative_attention_max_distance},
-       {"relative_attention_shared", &StackConfig::relative_attention_shared}});
-  check_dependent_fields("num_experts is positive", config.num_experts > 0, config,
-                         {{"num_experts_per_tok", &StackConfig::num_experts_per_tok},
-                          {"norm_topk_prob", &StackConfig::norm_topk_prob}});
+  const StackConfig defaults;
+  check_dependent("positions is rotary", config.positions == PositionScheme::rotary, "rotary_*",
+                  config.rotary, defaults.rotary);
+  check_rotary(config.rotary);
+  const bool relative = config.positions == PositionScheme::relative;
+  const char* in_relative = "positions is relative";
+  check_dependent(in_relative, relative, "relative_attention_*", config.relative_bias,
+                  defaults.relative_bias);
+  check_dependent(in_relative, relative, "relative_attention_shared",
+                  config.relative_attention_shared, false);
+  const char* in_experts = "num_experts is positive";
+  check_dependent(in_experts, config.num_experts > 0, "num_experts_per_tok",
+                  config.num_experts_per_tok, defaults.num_experts_per_tok);
+  check_dependent(in_experts, config.num_experts > 0, "norm_topk_prob", config.norm_topk_prob,
+                  defaults.norm_topk_prob);
 }
 
 }  // namespace

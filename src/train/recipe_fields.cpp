@@ -45,9 +45,10 @@ FieldRef data_field(Recipe& recipe) {
   return &(recipe.data.*member);
 }
 
-template <auto member>
+/// `members` lead to the field: for example, a member of StackConfig and one of RotaryOptions.
+template <auto... members>
 FieldRef stack_field(Recipe& recipe) {
-  return &(recipe.stack().*member);
+  return &(recipe.stack().*....*members);
 }
 
 template <auto member>
@@ -199,50 +200,50 @@ const std::vector<RecipeField>& recipe_fields() {
       {"model", "positions", "", kPositionsGroup, "position encoding", 0, 0,
        stack_field<&StackConfig::positions>},
       {"model", "rotary_theta", "", kPositionsGroup, "base of the rotary frequencies", 1, 1e12,
-       stack_field<&StackConfig::rotary_theta>},
+       stack_field<&StackConfig::rotary, &RotaryOptions::theta>},
       {"model", "rotary_dim", "CHANNELS", kPositionsGroup,
        "number of rotated channels per head, even; 0 = all", 0, kMaxSize,
-       stack_field<&StackConfig::rotary_dim>},
+       stack_field<&StackConfig::rotary, &RotaryOptions::rotary_dim>},
       {"model", "rotary_interleaved", "", kPositionsGroup,
        "rotate pairs of adjacent channels (GPT-J) instead of pairs with one channel from each half "
        "of the rotated channels (GPT-NeoX, Llama)",
-       0, 1, stack_field<&StackConfig::rotary_interleaved>},
+       0, 1, stack_field<&StackConfig::rotary, &RotaryOptions::interleaved>},
       {"model", "rotary_scaling", "", kPositionsGroup, "rotary scaling for longer sequences", 0, 0,
-       stack_field<&StackConfig::rotary_scaling>},
+       stack_field<&StackConfig::rotary, &RotaryOptions::scaling>},
       {"model", "rotary_factor", "FACTOR", kPositionsGroup, "rotary scaling factor", 1, 1e6,
-       stack_field<&StackConfig::rotary_factor>},
+       stack_field<&StackConfig::rotary, &RotaryOptions::factor>},
       {"model", "rotary_original_max_seq_len", "TOKENS", kPositionsGroup,
        "yarn, llama3: maximum sequence length of the training without rotary scaling", 0,
-       kMaxInteger, stack_field<&StackConfig::rotary_original_max_seq_len>},
+       kMaxInteger, stack_field<&StackConfig::rotary, &RotaryOptions::original_max_seq_len>},
       {"model", "rotary_beta_fast", "ROTATIONS", kPositionsGroup,
        "yarn: channel pairs with more rotations than this in rotary_original_max_seq_len tokens "
        "are not scaled",
-       0, 1e9, stack_field<&StackConfig::rotary_beta_fast>},
+       0, 1e9, stack_field<&StackConfig::rotary, &RotaryOptions::beta_fast>},
       {"model", "rotary_beta_slow", "ROTATIONS", kPositionsGroup,
        "yarn: the frequency of channel pairs with fewer rotations than this in "
        "rotary_original_max_seq_len tokens is divided by rotary_factor",
-       0, 1e9, stack_field<&StackConfig::rotary_beta_slow>},
+       0, 1e9, stack_field<&StackConfig::rotary, &RotaryOptions::beta_slow>},
       {"model", "rotary_truncate", "", kPositionsGroup,
        "yarn: round the first and last index of the partly scaled channel pairs to integers", 0, 1,
-       stack_field<&StackConfig::rotary_truncate>},
+       stack_field<&StackConfig::rotary, &RotaryOptions::truncate>},
       {"model", "rotary_attention_factor", "FACTOR", kPositionsGroup,
        "yarn: factor by which cos and sin are multiplied; 0 means the factor 0.1 * "
        "ln(rotary_factor) + 1",
-       0, 1e6, stack_field<&StackConfig::rotary_attention_factor>},
+       0, 1e6, stack_field<&StackConfig::rotary, &RotaryOptions::attention_factor>},
       {"model", "rotary_low_freq_factor", "ROTATIONS", kPositionsGroup,
        "llama3: the frequency of channel pairs with fewer rotations than this in "
        "rotary_original_max_seq_len tokens is divided by rotary_factor",
-       0, 1e9, stack_field<&StackConfig::rotary_low_freq_factor>},
+       0, 1e9, stack_field<&StackConfig::rotary, &RotaryOptions::low_freq_factor>},
       {"model", "rotary_high_freq_factor", "ROTATIONS", kPositionsGroup,
        "llama3: channel pairs with more rotations than this in rotary_original_max_seq_len tokens "
        "are not scaled",
-       0, 1e9, stack_field<&StackConfig::rotary_high_freq_factor>},
+       0, 1e9, stack_field<&StackConfig::rotary, &RotaryOptions::high_freq_factor>},
       {"model", "relative_attention_num_buckets", "BUCKETS", kPositionsGroup,
        "number of distance buckets of relative positions (T5)", 2, kMaxInteger,
-       stack_field<&StackConfig::relative_attention_num_buckets>},
+       stack_field<&StackConfig::relative_bias, &RelativeBiasOptions::num_buckets>},
       {"model", "relative_attention_max_distance", "TOKENS", kPositionsGroup,
        "all distances of at least this many tokens share one bucket (T5)", 1, kMaxInteger,
-       stack_field<&StackConfig::relative_attention_max_distance>},
+       stack_field<&StackConfig::relative_bias, &RelativeBiasOptions::max_distance>},
       {"model", "relative_attention_shared", "", kPositionsGroup,
        "use the relative position bias of the first layer in all layers (T5)", 0, 1,
        stack_field<&StackConfig::relative_attention_shared>},

@@ -282,19 +282,19 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
   expect_rejected(
       [](C& c) {
         c.positions = PositionScheme::rotary;
-        c.rotary_dim = 3;
+        c.rotary.rotary_dim = 3;
       },
       "rotary_dim (3) must be even");
   expect_rejected(
       [](C& c) {
         c.positions = PositionScheme::rotary;
-        c.rotary_dim = -2;
+        c.rotary.rotary_dim = -2;
       },
       "rotary_dim (-2) must be even, positive and at most head_dim (16)");
   expect_rejected(
       [](C& c) {
         c.positions = PositionScheme::rotary;
-        c.rotary_dim = 18;
+        c.rotary.rotary_dim = 18;
       },
       "rotary_dim (18) must be even, positive and at most head_dim (16)");
   expect_rejected(
@@ -303,8 +303,8 @@ TEST(StackConfigErrors, MessagesNameOptionAndValue) {
         c.branch_scale = BranchScale::rezero;
       },
       "residual_scale (0.5) must be 1 with branch_scale rezero");
-  expect_rejected([](C& c) { c.rotary_scaling = RotaryScaling::ntk; },
-                  "rotary_scaling is set but has no effect unless positions is rotary");
+  expect_rejected([](C& c) { c.rotary.scaling = RotaryScaling::ntk; },
+                  "rotary_* is set but has no effect unless positions is rotary");
   expect_rejected([](C& c) { c.attention_scale = -1; }, "attention_scale (-1) must be positive");
   expect_rejected([](C& c) { c.attention_scale = NAN; }, "attention_scale (nan) must be positive");
   expect_rejected(
@@ -325,8 +325,8 @@ TEST(StackConfigErrors, FieldsWithoutEffectThrow) {
   const auto rotary_with = [](RotaryScaling scaling) {
     C config;
     config.positions = PositionScheme::rotary;
-    config.rotary_scaling = scaling;
-    config.rotary_factor = scaling == RotaryScaling::none ? 1.0 : 2.0;
+    config.rotary.scaling = scaling;
+    config.rotary.factor = scaling == RotaryScaling::none ? 1.0 : 2.0;
     return config;
   };
   struct Case {
@@ -335,27 +335,27 @@ TEST(StackConfigErrors, FieldsWithoutEffectThrow) {
     const char* message;
   };
   for (auto& [config, change, message] : std::vector<Case>{
-           {C(), [](C& c) { c.relative_attention_num_buckets = 16; },
-            "relative_attention_num_buckets is set but has no effect unless positions is relative"},
-           {C(), [](C& c) { c.relative_attention_max_distance = 16; },
-            "relative_attention_max_distance is set but has no effect unless positions is "
+           {C(), [](C& c) { c.relative_bias.num_buckets = 16; },
+            "relative_attention_* is set but has no effect unless positions is relative"},
+           {C(), [](C& c) { c.relative_bias.max_distance = 16; },
+            "relative_attention_* is set but has no effect unless positions is "
             "relative"},
            {C(), [](C& c) { c.relative_attention_shared = true; },
             "relative_attention_shared is set but has no effect unless positions is relative"},
-           {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary_original_max_seq_len = 8; },
+           {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary.original_max_seq_len = 8; },
             "rotary_original_max_seq_len is set but has no effect unless rotary_scaling is yarn or "
             "llama3"},
-           {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary_low_freq_factor = 2; },
+           {rotary_with(RotaryScaling::ntk), [](C& c) { c.rotary.low_freq_factor = 2; },
             "rotary_low_freq_factor is set but has no effect unless rotary_scaling is llama3"},
-           {rotary_with(RotaryScaling::yarn), [](C& c) { c.rotary_high_freq_factor = 2; },
+           {rotary_with(RotaryScaling::yarn), [](C& c) { c.rotary.high_freq_factor = 2; },
             "rotary_high_freq_factor is set but has no effect unless rotary_scaling is llama3"},
-           {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary_beta_fast = 2; },
+           {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary.beta_fast = 2; },
             "rotary_beta_fast is set but has no effect unless rotary_scaling is yarn"},
-           {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary_beta_slow = 2; },
+           {rotary_with(RotaryScaling::llama3), [](C& c) { c.rotary.beta_slow = 2; },
             "rotary_beta_slow is set but has no effect unless rotary_scaling is yarn"},
-           {rotary_with(RotaryScaling::linear), [](C& c) { c.rotary_truncate = false; },
+           {rotary_with(RotaryScaling::linear), [](C& c) { c.rotary.truncate = false; },
             "rotary_truncate is set but has no effect unless rotary_scaling is yarn"},
-           {rotary_with(RotaryScaling::none), [](C& c) { c.rotary_attention_factor = 2; },
+           {rotary_with(RotaryScaling::none), [](C& c) { c.rotary.attention_factor = 2; },
             "rotary_attention_factor is set but has no effect unless rotary_scaling is yarn"}}) {
     change(config);
     EXPECT_THAT([&] { TransformerEncoder{encoder_options(config, true)}; },

@@ -18,29 +18,29 @@ void draw_positions(StackConfig& c) {
   c.positions = draw_enum<PositionScheme>();
   if (c.positions == PositionScheme::rotary) {
     const int64_t head_dim = c.head_dim != 0 ? c.head_dim : c.embed_dim / c.num_heads;
-    c.rotary_theta = draw_one_of({1e4, 1e4, 100.0});
-    if (draw_chance(30)) c.rotary_dim = 2 * draw(1, head_dim / 2);
-    c.rotary_interleaved = draw_chance(30);
-    c.rotary_scaling = draw_enum<RotaryScaling>();
-    if (c.rotary_scaling != RotaryScaling::none) c.rotary_factor = draw_one_of({1.5, 4.0});
-    if (c.rotary_scaling == RotaryScaling::yarn || c.rotary_scaling == RotaryScaling::llama3) {
-      c.rotary_original_max_seq_len = draw_one_of({4, 32});
+    c.rotary.theta = draw_one_of({1e4, 1e4, 100.0});
+    if (draw_chance(30)) c.rotary.rotary_dim = 2 * draw(1, head_dim / 2);
+    c.rotary.interleaved = draw_chance(30);
+    c.rotary.scaling = draw_enum<RotaryScaling>();
+    if (c.rotary.scaling != RotaryScaling::none) c.rotary.factor = draw_one_of({1.5, 4.0});
+    if (c.rotary.scaling == RotaryScaling::yarn || c.rotary.scaling == RotaryScaling::llama3) {
+      c.rotary.original_max_seq_len = draw_one_of({4, 32});
     }
-    if (c.rotary_scaling == RotaryScaling::yarn) {
-      c.rotary_beta_fast = draw_one_of({32.0, 3.0});
-      c.rotary_beta_slow = draw_one_of({1.0, 0.3});
-      c.rotary_truncate = draw_chance(50);
-      c.rotary_attention_factor = draw_one_of({0.0, 1.5});
+    if (c.rotary.scaling == RotaryScaling::yarn) {
+      c.rotary.beta_fast = draw_one_of({32.0, 3.0});
+      c.rotary.beta_slow = draw_one_of({1.0, 0.3});
+      c.rotary.truncate = draw_chance(50);
+      c.rotary.attention_factor = draw_one_of({0.0, 1.5});
     }
-    if (c.rotary_scaling == RotaryScaling::llama3) {
-      c.rotary_low_freq_factor = draw_one_of({1.0, 0.3});
-      c.rotary_high_freq_factor = draw_one_of({4.0, 1.5});
+    if (c.rotary.scaling == RotaryScaling::llama3) {
+      c.rotary.low_freq_factor = draw_one_of({1.0, 0.3});
+      c.rotary.high_freq_factor = draw_one_of({4.0, 1.5});
     }
   }
   if (c.positions == PositionScheme::relative) {
     if (draw_chance(50)) {
-      c.relative_attention_num_buckets = 2 * draw(2, 4);
-      c.relative_attention_max_distance = draw(5, 9);
+      c.relative_bias.num_buckets = 2 * draw(2, 4);
+      c.relative_bias.max_distance = draw(5, 9);
     }
     c.relative_attention_shared = draw_chance(50);
   }

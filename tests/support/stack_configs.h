@@ -42,62 +42,62 @@ inline std::vector<NamedStack> each_stack() {
       with("rotary_interleaved_partial",
            [](C& c) {
              c.positions = P::rotary;
-             c.rotary_interleaved = true;
-             c.rotary_dim = 2;
+             c.rotary.interleaved = true;
+             c.rotary.rotary_dim = 2;
            }),
       with("rotary_linear",
            [](C& c) {
              c.positions = P::rotary;
-             c.rotary_scaling = RotaryScaling::linear;
-             c.rotary_factor = 2;
+             c.rotary.scaling = RotaryScaling::linear;
+             c.rotary.factor = 2;
            }),
       with("rotary_ntk",
            [](C& c) {
              c.positions = P::rotary;
-             c.rotary_scaling = RotaryScaling::ntk;
-             c.rotary_factor = 2;
+             c.rotary.scaling = RotaryScaling::ntk;
+             c.rotary.factor = 2;
            }),
       with("rotary_yarn",
            [](C& c) {
              c.positions = P::rotary;
-             c.rotary_scaling = RotaryScaling::yarn;
-             c.rotary_factor = 4;
-             c.rotary_original_max_seq_len = 8;
+             c.rotary.scaling = RotaryScaling::yarn;
+             c.rotary.factor = 4;
+             c.rotary.original_max_seq_len = 8;
            }),
       with("rotary_llama3",
            [](C& c) {
              c.positions = P::rotary;
-             c.rotary_scaling = RotaryScaling::llama3;
-             c.rotary_factor = 4;
-             c.rotary_original_max_seq_len = 8;
+             c.rotary.scaling = RotaryScaling::llama3;
+             c.rotary.factor = 4;
+             c.rotary.original_max_seq_len = 8;
            }),
       with("rotary_yarn_options",
            [](C& c) {
              c.positions = P::rotary;
-             c.rotary_scaling = RotaryScaling::yarn;
-             c.rotary_factor = 4;
-             c.rotary_original_max_seq_len = 8;
-             c.rotary_beta_fast = 4;
-             c.rotary_beta_slow = 0.5;
-             c.rotary_truncate = false;
-             c.rotary_attention_factor = 1.5;
+             c.rotary.scaling = RotaryScaling::yarn;
+             c.rotary.factor = 4;
+             c.rotary.original_max_seq_len = 8;
+             c.rotary.beta_fast = 4;
+             c.rotary.beta_slow = 0.5;
+             c.rotary.truncate = false;
+             c.rotary.attention_factor = 1.5;
            }),
       with("rotary_llama3_frequencies",
            [](C& c) {
              c.positions = P::rotary;
-             c.rotary_scaling = RotaryScaling::llama3;
-             c.rotary_factor = 4;
-             c.rotary_original_max_seq_len = 8;
-             c.rotary_low_freq_factor = 0.5;
-             c.rotary_high_freq_factor = 2;
+             c.rotary.scaling = RotaryScaling::llama3;
+             c.rotary.factor = 4;
+             c.rotary.original_max_seq_len = 8;
+             c.rotary.low_freq_factor = 0.5;
+             c.rotary.high_freq_factor = 2;
            }),
       with("alibi", [](C& c) { c.positions = P::alibi; }),
       with("relative", [](C& c) { c.positions = P::relative; }),
       with("relative_near",
            [](C& c) {
              c.positions = P::relative;
-             c.relative_attention_num_buckets = 8;
-             c.relative_attention_max_distance = 6;
+             c.relative_bias.num_buckets = 8;
+             c.relative_bias.max_distance = 6;
            }),
       with("relative_shared",
            [](C& c) {

@@ -221,8 +221,8 @@ TEST_F(RecipeRunTest, ModelThatCannotBeMadeIsAnInputError) {
               throws<InputError>("embed_dim (10) must be divisible by num_heads (3)"));
   EXPECT_THAT(beginning([](auto& stack) { stack.num_heads = 4, stack.num_kv_heads = 3; }),
               throws<InputError>("num_heads (4) must be divisible by num_kv_heads (3)"));
-  EXPECT_THAT(beginning([](auto& stack) { stack.relative_attention_num_buckets = 5; }),
-              throws<InputError>("relative_attention_num_buckets is set but has no effect"));
+  EXPECT_THAT(beginning([](auto& stack) { stack.relative_bias.num_buckets = 5; }),
+              throws<InputError>("relative_attention_* is set but has no effect"));
   EXPECT_FALSE(fs::exists(directory_ / "run"));
 }
 

@@ -113,7 +113,7 @@ TEST_F(RecipeFile, RoundTripsEveryValueOfEveryKindOfModel) {
     EXPECT_EQ(model_kind(again.model), model_kind(model));
     EXPECT_EQ(to_toml(again), to_toml(recipe));
     EXPECT_NE(to_toml(again), before);
-    EXPECT_EQ(again.stack().rotary_theta, recipe.stack().rotary_theta);
+    EXPECT_EQ(again.stack().rotary.theta, recipe.stack().rotary.theta);
     EXPECT_EQ(again.stack().initialization, Initialization::bloem);
   }
 }

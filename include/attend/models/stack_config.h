@@ -4,6 +4,7 @@
 #include "attend/enum_names.h"
 #include "attend/module_ref.h"
 #include "attend/nn/kv_cache.h"
+#include "attend/nn/relative_bias.h"
 #include "attend/nn/token_embedding.h"
 #include "attend/nn/transformer_decoder.h"
 #include "attend/nn/transformer_encoder.h"
@@ -74,27 +75,11 @@ struct StackConfig {
   bool qkv_bias = false;
 
   PositionScheme positions = PositionScheme::learned;  ///< position encoding
-  double rotary_theta = 10000.0;                       ///< base of the rotary frequencies
-  int64_t rotary_dim = 0;  ///< number of rotated channels per head, even; 0 means head_dim
-  bool rotary_interleaved =
-      false;  ///< if true, pair i is channels (2i, 2i+1) instead of (i, i + rotary_dim/2)
-  RotaryScaling rotary_scaling =
-      RotaryScaling::none;     ///< RoPE scaling for sequences longer than in training
-  double rotary_factor = 1.0;  ///< RoPE scaling factor
-  /// yarn, llama3: max_seq_len that the model was trained with before scaling; required.
-  int64_t rotary_original_max_seq_len = 0;
-  double rotary_beta_fast = 32.0;  ///< yarn: see `RotaryOptions::beta_fast`
-  double rotary_beta_slow = 1.0;   ///< yarn: see `RotaryOptions::beta_slow`
-  bool rotary_truncate = true;     ///< yarn: see `RotaryOptions::truncate`
-  /// yarn: attention scaling, by which cos and sin are multiplied. If this field is 0, the
-  /// attention scaling is `0.1 * ln(rotary_factor) + 1`.
-  double rotary_attention_factor = 0.0;
-  double rotary_low_freq_factor = 1.0;   ///< llama3: see `RotaryOptions::low_freq_factor`
-  double rotary_high_freq_factor = 4.0;  ///< llama3: see `RotaryOptions::high_freq_factor`
-
-  int64_t relative_attention_num_buckets = 32;    ///< buckets of relative positions
-  int64_t relative_attention_max_distance = 128;  ///< see `RelativeBucketOptions::max_distance`
-  bool relative_attention_shared = false;         ///< all layers use the first layer's bias (T5)
+  RotaryOptions rotary = {};  ///< rotary positions: frequencies and their scaling
+  /// Relative positions: buckets. `bidirectional` is ignored: it is true unless attention is
+  /// causal.
+  RelativeBiasOptions relative_bias = {};
+  bool relative_attention_shared = false;  ///< all layers use the first layer's bias (T5)
 
   double embedding_scale = 1.0;  ///< factor of the token embeddings, such as sqrt(embed_dim)
   bool embedding_norm = false;   ///< apply a norm to the sum of all embeddings (BERT)
@@ -132,7 +117,7 @@ struct StackConfig {
 /// Returns the options of a stack: `config.num_layers` blocks with self-attention, then a final
 /// norm if `config.final_norm` is set. Set `causal` if the blocks are always called with a causal
 /// mask; T5's relative bias is then unidirectional. Throws c10::ValueError if a field is out of
-/// range, or if a field is set but has no effect, such as `rotary_theta` without rotary positions.
+/// range, or if a field is set but has no effect, such as `rotary` without rotary positions.
 ATTEND_API TransformerEncoderOptions encoder_options(const StackConfig& config, bool causal);
 
 /// Returns the options of a stack: `num_layers` blocks with causal self-attention and

@@ -20,6 +20,8 @@ struct RelativeBucketOptions {
   /// If true, the upper half of the buckets is for keys after the query, and `num_buckets` must be
   /// even. If false, all keys after the query are in bucket 0, like the key at distance 0.
   bool bidirectional = true;
+
+  bool operator==(const RelativeBucketOptions&) const = default;
 };
 
 /// Throws c10::ValueError if `num_buckets` or `max_distance` is too small, or if `num_buckets` is

@@ -62,6 +62,8 @@ struct RotaryOptions {
   /// llama3: the frequency of a channel pair is not scaled if the pair makes more than this number
   /// of rotations in `original_max_seq_len` tokens.
   double high_freq_factor = 4.0;
+
+  bool operator==(const RotaryOptions&) const = default;
 };
 
 /// Returns the frequency of each pair of channels in radians per token: rotary_dim / 2 numbers in

@@ -28,8 +28,8 @@ class BalancedBracketsTask : public ExampleTask {
     recipe.stack().positions = PositionScheme::relative;
     // With these values, the training strings contain distances of every bucket, so the longer
     // validation strings use only buckets that are trained.
-    recipe.stack().relative_attention_num_buckets = 16;
-    recipe.stack().relative_attention_max_distance = 8;
+    recipe.stack().relative_bias.num_buckets = 16;
+    recipe.stack().relative_bias.max_distance = 8;
     recipe.stack().smeared_keys = true;
     recipe.training.optimizer = OptimizerKind::muon;
     recipe.training.lr = 5e-3;
