@@ -175,10 +175,10 @@ void train_model(const Row& row, const std::filesystem::path& folder,
   recipe.training.log_every = 1;
   const auto setup = train::make_training_setup(recipe);
   auto model = setup.model;
-  const auto parameters = trainable_parameters(train::module_of(model));
+  const auto parameters = trainable_parameters(module_of(model));
   const auto processes = std::make_shared<MeasuredProcesses>(connected, parameters);
   const bool is_first = processes->rank() == 0;
-  const auto weights = state_dict(train::module_of(model));
+  const auto weights = state_dict(module_of(model));
   if (is_first) save_tensors(folder / "model.safetensors", weights);
   const auto task = std::make_shared<RecordBatches>(setup.task, 3 * processes->world_size(),
                                                     !row.value("new_batches", true));

@@ -73,7 +73,7 @@ std::string matrix_text(const torch::Tensor& confusion_matrix,
 
 }  // namespace
 
-std::string targets_text(const train::Evaluation& evaluation, const train::Model& model) {
+std::string targets_text(const train::Evaluation& evaluation, const Model& model) {
   const bool classifier = std::holds_alternative<SequenceClassifier>(model);
   return fmt::format("{} {}", evaluation.num_targets, classifier ? "sequences" : "tokens");
 }

@@ -10,7 +10,7 @@
 namespace attend::app {
 
 /// The number of targets of an evaluation: "111538 tokens", or "1000 sequences" for a classifier.
-std::string targets_text(const train::Evaluation& evaluation, const train::Model& model);
+std::string targets_text(const train::Evaluation& evaluation, const Model& model);
 
 /// The accuracy with counts: "97.3% (973/1000 sequences)".
 std::string accuracy_text(const train::ExactMatch& matches);

@@ -75,11 +75,10 @@ void add_config(const train::Recipe& recipe, InspectReport& report) {
       report.header += report_line(std::exchange(label, ""), printable(path));
   }
   report.header += report_line(
-      "model",
-      fmt::format("{}, max_seq_len {}", train::model_kind(recipe.model), recipe.max_seq_len()));
+      "model", fmt::format("{}, max_seq_len {}", model_kind(recipe.model), recipe.max_seq_len()));
   report.json["task"] = recipe.task;
   auto& config = report.json["config"];
-  config["model"]["kind"] = std::string(train::model_kind(recipe.model));
+  config["model"]["kind"] = std::string(model_kind(recipe.model));
   add_values(recipe, nullptr, config);
   add_overrides(recipe, train::find_task(recipe.task).defaults, "defaults of the task", report);
 }
@@ -178,7 +177,7 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
   const int64_t max_seq_len = run.recipe.max_seq_len();
   const double flops =
       std::visit([&](auto& model) { return flops_per_token(model, max_seq_len); }, run.model);
-  report.tensors = tensors_of(train::module_of(run.model));
+  report.tensors = tensors_of(module_of(run.model));
   report.footer += report_line(
       "FLOPs", fmt::format("{} per token, forward pass, sequence length {}\n"
                            "            (matrix products only; 1 multiply-add = 2 FLOPs)",

@@ -122,15 +122,15 @@ struct ParseValue {
   /// Returns a setting for a value that is parsed.
   template <typename T>
   Setting setting(const T& value) const {
-    return {field, name, [ref = field.ref, flag = flag_of(field.key), value](Recipe& recipe) {
-              const auto target = ref(recipe);
-              const auto* found = std::get_if<T*>(&target);
-              if (found == nullptr) {
-                throw InputError(
-                    fmt::format("a {} has no option {}", train::model_kind(recipe.model), flag));
-              }
-              **found = value;
-            }};
+    return {
+        field, name, [ref = field.ref, flag = flag_of(field.key), value](Recipe& recipe) {
+          const auto target = ref(recipe);
+          const auto* found = std::get_if<T*>(&target);
+          if (found == nullptr) {
+            throw InputError(fmt::format("a {} has no option {}", model_kind(recipe.model), flag));
+          }
+          **found = value;
+        }};
   }
 
  private:

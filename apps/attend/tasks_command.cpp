@@ -13,7 +13,7 @@ namespace {
 void list_tasks(bool json) {
   auto all = nlohmann::ordered_json::array();
   for (const auto& task : train::tasks()) {
-    const auto kind = std::string(train::model_kind(task.defaults.model));
+    const auto kind = std::string(model_kind(task.defaults.model));
     if (json) {
       all.push_back({{"name", task.name},
                      {"summary", task.summary},

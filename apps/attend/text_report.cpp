@@ -21,8 +21,7 @@ constexpr int64_t kNeighbors = 4;
 constexpr int kBarWidth = 30;
 
 /// Returns no weights if the task has no probe texts or the model has no layers.
-std::vector<LastTokenAttention> last_token_attention(train::Model& any_model,
-                                                     const train::Task& task) {
+std::vector<LastTokenAttention> last_token_attention(Model& any_model, const train::Task& task) {
   if (task.probe_texts().empty()) return {};
   auto& model = train::model_as<LanguageModel>(any_model, "the attention report");
   if (model->config.stack.num_layers == 0) return {};
@@ -66,7 +65,7 @@ std::string attention_text(const std::vector<LastTokenAttention>& attention, boo
   return text;
 }
 
-std::string sample_text(train::Model& model, const train::Task& task, int64_t seed) {
+std::string sample_text(Model& model, const train::Task& task, int64_t seed) {
   std::string text;
   for (const auto& sample : train::make_samples(model, task, {.seed = seed})) {
     const auto& [input, output, expected, input_tokens, output_tokens] = sample;
@@ -98,7 +97,7 @@ std::string TextReport::text(bool colors) const {
   return fmt::format("{}", fmt::join(parts, "\n"));
 }
 
-std::string nearest_neighbors(train::Model& model, const train::Task& task) {
+std::string nearest_neighbors(Model& model, const train::Task& task) {
   if (task.probe_words().empty()) return {};
   const torch::NoGradGuard no_grad;
   const auto& tokenizer = task.tokenizer();
@@ -122,7 +121,7 @@ std::string nearest_neighbors(train::Model& model, const train::Task& task) {
   return text;
 }
 
-TextReport make_text_report(train::Model& model, const train::Task& task,
+TextReport make_text_report(Model& model, const train::Task& task,
                             const std::string& neighbors_before, int64_t seed) {
   TextReport report{.neighbors = nearest_neighbors(model, task),
                     .attention = last_token_attention(model, task),

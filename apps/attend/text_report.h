@@ -33,11 +33,11 @@ struct TextReport {
 /// Returns a line for each word of `Task::probe_words`. The line lists the 4 other tokens whose
 /// embeddings have the largest cosine similarity to the word's embedding, and these similarities.
 /// Returns an empty string if the task has no probe words.
-std::string nearest_neighbors(train::Model& model, const train::Task& task);
+std::string nearest_neighbors(Model& model, const train::Task& task);
 
 /// Runs the model and returns its report. `neighbors_before`: result of `nearest_neighbors` before
 /// training; empty if unknown. `seed` seeds the sampling of continuations.
-TextReport make_text_report(train::Model& model, const train::Task& task,
+TextReport make_text_report(Model& model, const train::Task& task,
                             const std::string& neighbors_before, int64_t seed);
 
 }  // namespace attend::app

@@ -137,12 +137,12 @@ class Training {
     const auto& recipe = run_.recipe();
     const auto step = run_.state().step;
     const auto& stack = recipe.stack();
-    const auto parameters = parameter_count(train::module_of(run_.model()));
+    const auto parameters = parameter_count(module_of(run_.model()));
     print_line("task", recipe.task);
     print_line(
         "model",
         fmt::format("{}: {} parameters, num_layers {}, num_heads {}, embed_dim {}, vocab_size {}",
-                    train::model_kind(recipe.model), parameters, stack.num_layers, stack.num_heads,
+                    model_kind(recipe.model), parameters, stack.num_layers, stack.num_heads,
                     stack.embed_dim, run_.task().tokenizer().size()));
     print_line("device", run_.device().str());
     fmt::print("{}", report_line("run", directory()));

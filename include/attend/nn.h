@@ -5,6 +5,7 @@
 #include "attend/models/flops.h"
 #include "attend/models/generation.h"
 #include "attend/models/language_model.h"
+#include "attend/models/model.h"
 #include "attend/models/prepare_for_inference.h"
 #include "attend/models/sampling.h"
 #include "attend/models/seq2seq.h"

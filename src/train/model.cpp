@@ -7,23 +7,19 @@
 namespace attend::train {
 namespace {
 
-struct MakeModel {
+/// Sets the sizes that are not part of a recipe.
+struct SetSizes {
   int64_t vocab_size;
   int64_t num_classes;
 
-  Model operator()(LanguageModelConfig config) const {
-    config.vocab_size = vocab_size;
-    return LanguageModel(config);
-  }
-  Model operator()(SequenceClassifierConfig config) const {
+  void operator()(LanguageModelConfig& config) const { config.vocab_size = vocab_size; }
+  void operator()(SequenceClassifierConfig& config) const {
     config.vocab_size = vocab_size;
     config.num_classes = num_classes;
-    return SequenceClassifier(config);
   }
-  Model operator()(Seq2SeqConfig config) const {
+  void operator()(Seq2SeqConfig& config) const {
     config.source_vocab_size = vocab_size;
     config.target_vocab_size = vocab_size;
-    return Seq2Seq(config);
   }
 };
 
@@ -43,15 +39,13 @@ struct Logits {
 
 Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
   try {
-    return std::visit(MakeModel{vocab_size, static_cast<int64_t>(num_classes)}, recipe.model);
+    auto config = recipe.model;
+    std::visit(SetSizes{vocab_size, static_cast<int64_t>(num_classes)}, config);
+    return attend::make_model(config);
   } catch (const c10::ValueError& error) {
     // The message contains names of config fields. The recipe's keys have the same names.
     throw InputError(error.what_without_backtrace());
   }
-}
-
-torch::nn::Module& module_of(const Model& model) {
-  return std::visit([](const auto& kind) -> torch::nn::Module& { return *kind.ptr(); }, model);
 }
 
 torch::Tensor token_embedding_weight(const Model& model) {

@@ -5,10 +5,6 @@
 
 namespace attend::train {
 
-std::string_view model_kind(const ModelConfig& config) {
-  return kModelKinds.at(config.index());
-}
-
 StackConfig& Recipe::stack() {
   return std::visit([](auto& config) -> StackConfig& { return config.stack; }, model);
 }

@@ -47,7 +47,7 @@ Trained train_in_processes(int64_t size, const train::Recipe& recipe, bool shard
   Trained trained;
   const auto work = [&](const auto& processes) {
     const auto& setup = setups[static_cast<std::size_t>(processes->rank())];
-    train::module_of(setup.model).parameters().front().set_requires_grad(false);
+    module_of(setup.model).parameters().front().set_requires_grad(false);
     train::LastCheckpoint last;
     train::Trainer trainer(
         std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training),
@@ -127,7 +127,7 @@ TEST_P(ShardedOptimizer, EachProcessKeepsAPartOfTheState) {
   const auto errors = in_processes(kSize, [&](const auto& processes) {
     auto count = torch::ones({});
     processes->all_reduce(count);  // returns when all are connected
-    const auto optimizer = train::make_optimizer(train::module_of(setup.model), recipe.training);
+    const auto optimizer = train::make_optimizer(module_of(setup.model), recipe.training);
     const auto before = optimizer->named_state();
     optimizer->shard(processes);
     const auto own = optimizer->named_state();
@@ -183,7 +183,7 @@ TEST(Trainer, DistributesTheStateOfItsOwnOptimizersOnly) {
     processes->all_reduce(count);  // returns when all are connected
     const auto objective =
         std::make_shared<train::TaskObjective>(setup.model, setup.task, recipe.training);
-    const auto sgd = std::make_shared<torch::optim::SGD>(train::module_of(setup.model).parameters(),
+    const auto sgd = std::make_shared<torch::optim::SGD>(module_of(setup.model).parameters(),
                                                          torch::optim::SGDOptions(0.1));
     train::Trainer(objective, recipe.training, {}, sgd, processes, shard);
   };

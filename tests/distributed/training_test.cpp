@@ -33,7 +33,7 @@ struct LastGradNorm : train::Observer {
 struct Training {
   explicit Training(const Recipe& recipe, torch::ScalarType dtype = torch::kDouble)
       : recipe(recipe), setup(train::make_training_setup(recipe)) {
-    train::module_of(setup.model).to(dtype);
+    module_of(setup.model).to(dtype);
   }
 
   /// Trains, from `checkpoint` if it is given.
@@ -66,8 +66,8 @@ torch::Tensor compared(const std::string& name, const torch::Tensor& weight) {
 double distance(Training& found, Training& expected) {
   double difference = 0.0;
   double norm = 0.0;
-  const auto weights = state_dict(train::module_of(found.setup.model));
-  for (const auto& [name, weight] : state_dict(train::module_of(expected.setup.model))) {
+  const auto weights = state_dict(module_of(found.setup.model));
+  for (const auto& [name, weight] : state_dict(module_of(expected.setup.model))) {
     difference +=
         (compared(name, weights.at(name)) - compared(name, weight)).square().sum().item<double>();
     norm += weight.square().sum().item<double>();

@@ -29,6 +29,6 @@ E draw_enum() {
 StackConfig draw_stack_config();
 
 /// Draws the config of a small language model, classifier or encoder-decoder model.
-train::ModelConfig draw_model_config();
+ModelConfig draw_model_config();
 
 }  // namespace attend

@@ -22,7 +22,7 @@ constexpr int64_t kMaxSeqLen = 16;
 
 /// Returns the fields that differ from their defaults, each after a space, e.g.
 /// " num_layers=3 norm=rms".
-std::string describe(const train::ModelConfig& config) {
+std::string describe(const ModelConfig& config) {
   train::Recipe recipe, defaults;
   recipe.model = config;
   std::visit([&](const auto& c) { defaults.model = std::decay_t<decltype(c)>(); }, config);

@@ -30,7 +30,7 @@ train::Recipe training_recipe(const BenchRow& row, const std::string& text) {
   return recipe;
 }
 
-int64_t flops_of_step(train::Model& model, const train::Batch& batch) {
+int64_t flops_of_step(Model& model, const train::Batch& batch) {
   const FlopCounter counter;
   train::logits_of(model, batch);
   // The backward pass computes two matrix products for each matrix product of the forward pass.

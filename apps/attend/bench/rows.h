@@ -24,7 +24,7 @@ train::Recipe training_recipe(const BenchRow& row, const std::string& text);
 
 /// Returns the floating-point operations of the matrix products in a training step on `batch`,
 /// which is on the device of the model.
-int64_t flops_of_step(train::Model& model, const train::Batch& batch);
+int64_t flops_of_step(Model& model, const train::Batch& batch);
 
 /// Returns the config of the model of a row of the kind "decode" or "export".
 LanguageModelConfig decoded_config(const BenchRow& row);

@@ -110,7 +110,7 @@ ExplainedText::ExplainedText(train::Run& run, const std::string& text,
     labels = labels_of(answer_tokens_of_model, *run.tokenizer);
   } else if (answer) {
     throw InputError(fmt::format("--answer has no effect: only a seq2seq has an answer, found a {}",
-                                 train::model_kind(run.recipe.model)));
+                                 model_kind(run.recipe.model)));
   }
 }
 

@@ -51,13 +51,13 @@ class Collector {
       auto run = run_.load(*weights);
       const auto step = step_of(*weights);
       auto& about = json["run"];
-      about["parameters"] = parameter_count(train::module_of(run.model));
+      about["parameters"] = parameter_count(module_of(run.model));
       about["best_step"] = step;
       add_samples(json, step, run.tokenizer->size());
       data.attention = attention_of(run, last_tokens(*run.tokenizer), notes_);
       json["embeddings"] = embeddings_of(run, directory_, step, notes_);
       auto& tree = json["model"] =
-          model_tree(std::string(train::model_kind(run.recipe.model)), train::module_of(run.model));
+          model_tree(std::string(model_kind(run.recipe.model)), module_of(run.model));
       if (const auto count = limit_modules(tree, kMaxModules); count > kMaxModules)
         notes_.push_back(
             fmt::format("{} of {} modules are shown, the outer ones.", kMaxModules, count));

@@ -1,18 +1,11 @@
 #pragma once
 
 #include "attend/api.h"
-#include "attend/models/language_model.h"
-#include "attend/models/seq2seq.h"
-#include "attend/models/sequence_classifier.h"
+#include "attend/models/model.h"
 #include "attend/train/batch.h"
 #include "attend/train/recipe.h"
 
-#include <variant>
-
 namespace attend::train {
-
-/// A model of this library, of any kind.
-using Model = std::variant<LanguageModel, SequenceClassifier, Seq2Seq>;
 
 /// Makes the model that a recipe describes, with new weights. `vocab_size` is the number of tokens
 /// in the vocabulary. `num_classes` is the number of classes; only a classifier uses it. Throws
@@ -21,9 +14,6 @@ using Model = std::variant<LanguageModel, SequenceClassifier, Seq2Seq>;
 ///
 ///     auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
 ATTEND_API Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes = 0);
-
-/// Returns the model as a module.
-ATTEND_API torch::nn::Module& module_of(const Model& model);
 
 /// Returns the logits of a batch: (B, T, V) for a LanguageModel, (B, U, V) for a Seq2Seq, (B, C)
 /// for a SequenceClassifier.

@@ -2,9 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/io/tokenizers.h"
-#include "attend/models/language_model.h"
-#include "attend/models/seq2seq.h"
-#include "attend/models/sequence_classifier.h"
+#include "attend/models/model.h"
 #include "attend/train/training_config.h"
 
 #include <array>
@@ -59,17 +57,6 @@ struct DataConfig {
   int64_t max_text_bytes = int64_t{1} << 30;  ///< maximum size of each file that a task reads, in
                                               ///< bytes; not a key of recipe files
 };
-
-/// The config of a model of any kind. In a recipe file, the key `model.kind` selects the kind.
-using ModelConfig = std::variant<LanguageModelConfig, SequenceClassifierConfig, Seq2SeqConfig>;
-
-/// Names of the kinds of models, in the order of `ModelConfig`.
-inline constexpr std::array<std::string_view, 3> kModelKinds{"language_model",
-                                                             "sequence_classifier", "seq2seq"};
-static_assert(kModelKinds.size() == std::variant_size_v<ModelConfig>);
-
-/// Returns the name of the kind of model, one of `kModelKinds`.
-ATTEND_API std::string_view model_kind(const ModelConfig& config);
 
 /// Configuration of a run: task, data, model and training. The vocabulary sizes and the number of
 /// classes in the model's config are ignored: the task determines them. `data.vocab_size` sets
