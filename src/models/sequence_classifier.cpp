@@ -4,8 +4,12 @@
 #include "attend/ops/pooling.h"
 #include "nn/checks.h"
 
+#include <torch/nn/functional/normalization.h>
+
 namespace attend {
 namespace {
+
+namespace F = torch::nn::functional;
 
 /// Pools x (..., T, E) to (..., E) over the tokens where key_mask (..., T) is true.
 torch::Tensor pool(const torch::Tensor& x, const torch::Tensor& key_mask, Pooling pooling) {
@@ -38,7 +42,7 @@ SequenceClassifierImpl::SequenceClassifierImpl(const SequenceClassifierConfig& c
 }
 
 void SequenceClassifierImpl::reset() {
-  check_positive("num_classes", config.num_classes);
+  check_not_negative("num_classes", config.num_classes);
   const auto& stack = config.stack;
   use("embedding", &SequenceClassifierImpl::embedding,
       TokenEmbedding(embedding_options(stack, config.vocab_size, config.max_seq_len)
@@ -50,14 +54,17 @@ void SequenceClassifierImpl::reset() {
     use("pooler", &SequenceClassifierImpl::pooler,
         torch::nn::Linear(stack.embed_dim, stack.embed_dim));
   }
-  use("head", &SequenceClassifierImpl::head,
-      torch::nn::Linear(stack.embed_dim, config.num_classes));
+  head = nullptr;
+  if (config.num_classes > 0) {
+    use("head", &SequenceClassifierImpl::head,
+        torch::nn::Linear(stack.embed_dim, config.num_classes));
+  }
   initialize(*this, stack);
 }
 
-torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
-                                              const torch::Tensor& key_mask,
-                                              const torch::Tensor& token_types) {
+torch::Tensor SequenceClassifierImpl::encode(const torch::Tensor& tokens,
+                                             const torch::Tensor& key_mask,
+                                             const torch::Tensor& token_types) {
   TORCH_CHECK_VALUE(!key_mask.defined() || key_mask.sizes() == tokens.sizes(),
                     "key_mask must have the shape of the tokens ", tokens.sizes(), ", found ",
                     key_mask.sizes());
@@ -67,9 +74,16 @@ torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
   const auto embedded = embedding->forward(tokens, /*positions=*/{}, token_types);
   const auto x = encoder->forward(embedded, {.key_mask = key_mask});  // (..., T, E)
   const auto all = key_mask.defined() ? key_mask : torch::ones_like(tokens, torch::kBool);
-  const auto pooled = pool(x, all, config.pooling);  // (..., E)
-  return apply_linear(pooler ? torch::tanh(apply_linear(pooled, pooler)) : pooled,
-                      head);  // (..., C)
+  auto pooled = pool(x, all, config.pooling);  // (..., E)
+  if (pooler) pooled = torch::tanh(apply_linear(pooled, pooler));
+  return config.normalize ? F::normalize(pooled, F::NormalizeFuncOptions().dim(-1)) : pooled;
+}
+
+torch::Tensor SequenceClassifierImpl::forward(const torch::Tensor& tokens,
+                                              const torch::Tensor& key_mask,
+                                              const torch::Tensor& token_types) {
+  const auto pooled = encode(tokens, key_mask, token_types);
+  return head ? apply_linear(pooled, head) : pooled;  // (..., C)
 }
 
 void SequenceClassifierImpl::pretty_print(std::ostream& stream) const {
@@ -77,7 +91,7 @@ void SequenceClassifierImpl::pretty_print(std::ostream& stream) const {
          << ", num_classes=" << config.num_classes << ", max_seq_len=" << config.max_seq_len
          << ", type_vocab_size=" << config.type_vocab_size
          << ", pooling=" << to_string(config.pooling) << std::boolalpha
-         << ", pooler=" << config.pooler << ")";
+         << ", pooler=" << config.pooler << ", normalize=" << config.normalize << ")";
 }
 
 }  // namespace attend

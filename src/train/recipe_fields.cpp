@@ -188,6 +188,8 @@ const std::vector<RecipeField>& recipe_fields() {
        model_field<&SequenceClassifierConfig::pooling>},
       {"model", "pooler", "", "Model", "linear layer with tanh after pooling (BERT)", 0, 1,
        model_field<&SequenceClassifierConfig::pooler>},
+      {"model", "normalize", "", "Model", "divide the pooled vector by its L2 norm", 0, 1,
+       model_field<&SequenceClassifierConfig::normalize>},
       {"model", "num_decoder_layers", "BLOCKS", kSizeGroup,
        "number of decoder blocks; -1 = num_layers", -1, 1000,
        model_field<&Seq2SeqConfig::num_decoder_layers>},

@@ -1,5 +1,6 @@
 #include "attend/models/sequence_classifier.h"
 
+#include "attend/io/safetensors.h"
 #include "support/close.h"
 #include "support/gradient.h"
 #include "support/modules.h"
@@ -44,6 +45,18 @@ TEST_P(SequenceClassifierTest, AppliesTheHeadToThePooledEncoderOutput) {
   if (GetParam() == Pooling::max) pooled = std::get<0>(x.max(1));
   if (GetParam() == Pooling::first) pooled = x.select(1, 0);
   EXPECT_TRUE(close(model(tokens), model->head(pooled), 1e-5));
+}
+
+TEST_P(SequenceClassifierTest, EncodesWithoutClasses) {
+  auto config = model->config;
+  config.num_classes = 0;
+  config.normalize = true;
+  SequenceClassifier encoder(config);
+  load_state_dict(*encoder, state_dict(*model), {.strict = false});
+  const auto pooled = model->encode(tokens);
+  EXPECT_TRUE(close(model(tokens), model->head(pooled), 1e-5));
+  const auto length = pooled.square().sum(-1, /*keepdim=*/true).sqrt();
+  EXPECT_TRUE(close(encoder(tokens), pooled / length, 1e-5));
 }
 
 TEST_P(SequenceClassifierTest, PaddingHasNoEffect) {
@@ -107,16 +120,18 @@ TEST(SequenceClassifier, StateDictHasDocumentedKeys) {
 }
 
 TEST(SequenceClassifier, PrettyPrintShowsConfig) {
-  EXPECT_THAT(printed(*SequenceClassifier(tiny_classifier())),
-              testing::StartsWith("attend::SequenceClassifier(vocab_size=11, num_classes=3, "
-                                  "max_seq_len=8, type_vocab_size=0, pooling=mean, pooler=false)"));
+  EXPECT_THAT(
+      printed(*SequenceClassifier(tiny_classifier())),
+      testing::StartsWith(
+          "attend::SequenceClassifier(vocab_size=11, num_classes=3, "
+          "max_seq_len=8, type_vocab_size=0, pooling=mean, pooler=false, normalize=false)"));
 }
 
 TEST(SequenceClassifier, ErrorMessagesNameTheValues) {
   auto config = tiny_classifier();
-  config.num_classes = 0;
+  config.num_classes = -1;
   EXPECT_THAT([&] { SequenceClassifier{config}; },
-              throws<c10::ValueError>("num_classes (0) must be positive"));
+              throws<c10::ValueError>("num_classes (-1) must not be negative"));
   SequenceClassifier model(tiny_classifier());
   const auto tokens = torch::zeros({2, 5}, torch::kLong);
   EXPECT_THAT(

@@ -100,7 +100,7 @@ StackConfig draw_stack_config() {
   return c;
 }
 
-train::ModelConfig draw_model_config() {
+ModelConfig draw_model_config() {
   const auto stack = draw_stack_config();
   switch (draw(0, 2)) {
     case 0:
@@ -112,11 +112,12 @@ train::ModelConfig draw_model_config() {
                                  .stack = stack};
     case 1:
       return SequenceClassifierConfig{.vocab_size = draw(2, 9),
-                                      .num_classes = draw(1, 3),
+                                      .num_classes = draw(0, 3),
                                       .max_seq_len = 16,
                                       .type_vocab_size = draw(0, 3),
                                       .pooling = draw_enum<Pooling>(),
                                       .pooler = draw_chance(30),
+                                      .normalize = draw_chance(30),
                                       .stack = stack};
     default:
       return Seq2SeqConfig{.source_vocab_size = draw(2, 9),

@@ -78,6 +78,9 @@ ATTEND_API ExportPlan plan_export_with_cache(LanguageModel model);
 ///   with token types. Exists only if the model has token types.
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T). Exists only
 ///   if the model has layers.
+///
+/// Of a model without classes, `forward(input_ids, attention_mask)` maps int64 (B, T) and int64
+/// (B, T), 0 = padding, to the output `sentence_embedding` (B, E); there are no further methods.
 ATTEND_API ExportPlan plan_export(SequenceClassifier model);
 
 /// Returns the plan of an encoder-decoder model. `forward(source, target)` maps int64 (B, S) and

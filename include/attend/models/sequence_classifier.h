@@ -24,20 +24,23 @@ enum class Pooling {
 ///     SequenceClassifierConfig{.vocab_size = 65, .num_classes = 3, .stack = {.num_layers = 4}}
 struct SequenceClassifierConfig {
   int64_t vocab_size = 0;           ///< vocabulary size V; required
-  int64_t num_classes = 0;          ///< number of classes C; required
+  int64_t num_classes = 0;          ///< number of classes C; 0 = no head
   int64_t max_seq_len = 64;         ///< maximum sequence length, in tokens
   int64_t type_vocab_size = 0;      ///< number of token types (segments, BERT); 0 = none
   Pooling pooling = Pooling::mean;  ///< pooling of the token vectors
   bool pooler = false;              ///< linear layer with tanh after pooling, as in BERT
+  bool normalize = false;           ///< divide the pooled vector by its L2 norm
   StackConfig stack = {};           ///< transformer blocks
 };
 
 /// Encoder-only classifier of token sequences: token embedding with positions, bidirectional
 /// transformer blocks, a final norm if `config.stack.final_norm` is set, pooling, a linear layer
-/// with tanh if `config.pooler` is set, and a linear layer to C classes.
+/// with tanh if `config.pooler` is set, division by the L2 norm if `config.normalize` is set, and a
+/// linear layer to C classes. Without classes it is an encoder of texts (Reimers and Gurevych 2019,
+/// Sentence-BERT).
 ///
 /// State dict: `embedding` (TokenEmbedding), `encoder` (TransformerEncoder), `head` (Linear, E to
-/// C) and, if `config.pooler` is set, `pooler` (Linear, E to E).
+/// C) if there are classes and, if `config.pooler` is set, `pooler` (Linear, E to E).
 ///
 /// In eval mode, any number of threads may call `forward` at the same time.
 ///
@@ -49,13 +52,19 @@ class ATTEND_API SequenceClassifierImpl : public Cloneable<SequenceClassifierImp
   /// range.
   explicit SequenceClassifierImpl(const SequenceClassifierConfig& config);
 
-  /// Returns the logits (B, C), or (C) without a batch dimension. `tokens` (B, T) or (T): int64 in
-  /// [0, V). `key_mask`: bool, the shape of `tokens`, true = token, false = padding; by default all
-  /// are tokens. Padding has no effect on the result, except that padding on the left shifts
-  /// learned and sinusoidal positions. A sequence that contains only padding is pooled to zeros.
-  /// `token_types`: integers in [0, type_vocab_size), the shape of `tokens`; by default 0.
+  /// Returns the logits (B, C), or the vectors (B, E) of `encode` if there are no classes.
+  /// Arguments: see `encode`.
   torch::Tensor forward(const torch::Tensor& tokens, const torch::Tensor& key_mask = {},
                         const torch::Tensor& token_types = {});
+
+  /// Returns the vectors (B, E) from which the head computes the logits, or (E) without a batch
+  /// dimension. `tokens` (B, T) or (T): int64 in [0, V). `key_mask`: bool, the shape of `tokens`,
+  /// true = token, false = padding; by default all are tokens. Padding has no effect on the result,
+  /// except that padding on the left shifts learned and sinusoidal positions. A sequence that
+  /// contains only padding is pooled to zeros. `token_types`: integers in [0, type_vocab_size), the
+  /// shape of `tokens`; by default 0.
+  torch::Tensor encode(const torch::Tensor& tokens, const torch::Tensor& key_mask = {},
+                       const torch::Tensor& token_types = {});
 
   /// Recreates the submodules with newly initialized weights.
   void reset() override;
@@ -66,7 +75,7 @@ class ATTEND_API SequenceClassifierImpl : public Cloneable<SequenceClassifierImp
   TokenEmbedding embedding{nullptr};    ///< tokens and positions to hidden states
   TransformerEncoder encoder{nullptr};  ///< transformer blocks and the final norm
   torch::nn::Linear pooler{nullptr};    ///< linear layer after pooling; empty unless config.pooler
-  torch::nn::Linear head{nullptr};      ///< pooled vector to logits
+  torch::nn::Linear head{nullptr};      ///< pooled vector to logits; empty without classes
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(torch::Tensor())},
