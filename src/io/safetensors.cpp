@@ -4,6 +4,7 @@
 #include "io/copy_state.h"
 #include "io/dtypes.h"
 #include "io/files.h"
+#include "io/parse_json.h"
 #include "io/safetensors_layout.h"
 #include "resolved.h"
 
@@ -13,6 +14,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace attend {
@@ -53,21 +55,59 @@ torch::Tensor empty_tensor(const SafetensorsEntry& entry) {
   return torch::empty(shape, dtype->type);
 }
 
+/// Reads the values of a tensor, which begin at the position of `file`.
+torch::Tensor read_tensor(std::istream& file, const SafetensorsEntry& entry) {
+  auto tensor = empty_tensor(entry);
+  const auto bytes = static_cast<std::streamsize>(entry.end - entry.begin);
+  file.read(static_cast<char*>(tensor.data_ptr()), bytes);
+  if (file.gcount() != bytes) {
+    throw InputError(
+        fmt::format("'{}': found {} bytes of data, expected {}", entry.name, file.gcount(), bytes));
+  }
+  return tensor;
+}
+
 /// Reads a safetensors file from a stream that supports seeking.
 Safetensors load(std::istream& file) {
   auto header = read_safetensors_header(file);
   Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const auto& entry : header.entries) {  // sorted by offset, without gaps
-    auto tensor = empty_tensor(entry);
-    const auto bytes = static_cast<std::streamsize>(entry.end - entry.begin);
-    file.read(static_cast<char*>(tensor.data_ptr()), bytes);
-    if (file.gcount() != bytes) {
-      throw InputError(fmt::format("'{}': found {} bytes of data, expected {}", entry.name,
-                                   file.gcount(), bytes));
-    }
-    content.tensors.emplace(entry.name, std::move(tensor));
+    content.tensors.emplace(entry.name, read_tensor(file, entry));
   }
   return content;
+}
+
+/// Returns the file of each tensor, as an index says.
+std::map<std::string, std::string> files_of_index(const std::filesystem::path& path) {
+  constexpr std::size_t kMaxIndexBytes = 100'000'000;
+  const auto json = parse_json(read_bytes(path, {.bytes = kMaxIndexBytes}));
+  const auto map = json.is_object() ? json.find("weight_map") : json.end();
+  if (map == json.end() || !map->is_object()) {
+    throw InputError("expected an object with the key weight_map, an object");
+  }
+  std::map<std::string, std::string> files;
+  for (const auto& [name, file] : map->items()) {
+    if (!file.is_string() || file.get<std::string>().empty() ||
+        std::filesystem::path(file.get<std::string>()).filename() != file.get<std::string>() ||
+        file == "." || file == "..") {
+      throw InputError(fmt::format("'{}' is in {}, expected the name of a file in the same folder",
+                                   name, json_text(file)));
+    }
+    files.emplace(name, file.get<std::string>());
+  }
+  return files;
+}
+
+/// Throws InputError if `file` is a symbolic link out of its folder, unless it is a link of Hugging
+/// Face's cache.
+void check_is_inside(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto folder = std::filesystem::weakly_canonical(file.parent_path(), error);
+  const auto target = std::filesystem::weakly_canonical(file, error).parent_path();
+  if (target != folder && target != folder.parent_path().parent_path() / "blobs") {
+    throw InputError(fmt::format("{} is a link to a file in {}, expected one in {}", file.string(),
+                                 target.string(), folder.string()));
+  }
 }
 
 }  // namespace
@@ -109,6 +149,55 @@ Safetensors load_safetensors(const std::filesystem::path& path) {
   }
   std::istringstream pipe(read_bytes(path));
   return with_source(path.string(), [&] { return load(pipe); });
+}
+
+SafetensorsFiles::SafetensorsFiles(const std::filesystem::path& path) {
+  if (path.extension() != ".json") {
+    add(path);
+    return;
+  }
+  with_source(path.string(), [&] {
+    const auto files = files_of_index(path);
+    const auto folder = std::filesystem::absolute(path).parent_path();
+    std::set<std::string> names;
+    for (const auto& [tensor, file] : files) names.insert(file);
+    for (const auto& name : names) {
+      check_is_inside(folder / name);
+      add(folder / name);
+    }
+    for (const auto& [tensor, file] : files) {
+      if (entries_.count(tensor) == 0 || places_.at(tensor).file != folder / file)
+        throw InputError(fmt::format("'{}' is not in {}", tensor, file));
+    }
+    for (const auto& [tensor, place] : places_) {
+      if (files.count(tensor) == 0) {
+        throw InputError(
+            fmt::format("'{}' of {} is not in the index", tensor, place.file.filename().string()));
+      }
+    }
+  });
+}
+
+void SafetensorsFiles::add(const std::filesystem::path& file) {
+  const auto header = read_safetensors_header(file);
+  for (const auto& entry : header.entries) {
+    if (!entries_.emplace(entry.name, entry).second) {
+      throw InputError(fmt::format("'{}' is in {} and {}", entry.name, file_of(entry.name).string(),
+                                   file.string()));
+    }
+    places_.emplace(entry.name, Place{file, header.data_offset + entry.begin});
+  }
+}
+
+torch::Tensor SafetensorsFiles::read(const std::string& name) const {
+  const auto& [path, offset] = places_.at(name);
+  auto file = open_to_read(path);
+  file.seekg(static_cast<std::streamoff>(offset));
+  return with_source(path.string(), [&] { return read_tensor(file, entries_.at(name)); });
+}
+
+const std::filesystem::path& SafetensorsFiles::file_of(const std::string& name) const {
+  return places_.at(name).file;
 }
 
 std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module) {

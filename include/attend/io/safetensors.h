@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/io/safetensors_header.h"
 #include "attend/module_ref.h"
 
 #include <torch/nn/module.h>
@@ -32,6 +33,39 @@ ATTEND_API void save_safetensors(const std::filesystem::path& path, const Safete
 ///
 ///     auto weights = load_safetensors("model.safetensors").tensors;
 ATTEND_API Safetensors load_safetensors(const std::filesystem::path& path);
+
+/// The tensors of a model in safetensors files, which are read one at a time. Safe for untrusted
+/// files.
+///
+///     SafetensorsFiles files("llama/model.safetensors.index.json");
+///     auto weight = files.read("lm_head.weight");
+class ATTEND_API SafetensorsFiles {
+ public:
+  /// Reads the headers. `path`: a safetensors file, or the index of a model in several files
+  /// (`model.safetensors.index.json`), all of which are in the folder of the index. A file may be a
+  /// symbolic link into the folder `../../blobs`, as in the cache of Hugging Face. Throws
+  /// InputError if a file is missing, malformed or elsewhere, or if the index and the headers of
+  /// the files have different names of tensors.
+  explicit SafetensorsFiles(const std::filesystem::path& path);
+
+  /// Returns the header entries of all tensors, by name.
+  const std::map<std::string, SafetensorsEntry>& entries() const { return entries_; }
+  /// Reads a tensor of `entries`. Throws InputError if its dtype is one that LibTorch does not
+  /// have.
+  torch::Tensor read(const std::string& name) const;
+  /// Returns the file that contains a tensor of `entries`.
+  const std::filesystem::path& file_of(const std::string& name) const;
+
+ private:
+  struct Place {
+    std::filesystem::path file;
+    uint64_t offset;  // of the first byte in the file
+  };
+  void add(const std::filesystem::path& file);
+
+  std::map<std::string, SafetensorsEntry> entries_;
+  std::map<std::string, Place> places_;
+};
 
 /// Returns all parameters and buffers of a module by name, without copying them.
 ATTEND_API std::map<std::string, torch::Tensor> state_dict(ConstModuleRef module);
