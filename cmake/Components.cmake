@@ -1,10 +1,11 @@
 # The components of attend, and the packages that each component needs. This file is also installed next
 # to attendConfig.cmake, which includes it when a project calls find_package(attend).
-set(ATTEND_ALL_COMPONENTS files nn io tokenizers pt2 export train distributed) # each component follows the components that it requires
+set(ATTEND_ALL_COMPONENTS files nn io tokenizers pretrained pt2 export train distributed) # each component follows the components that it requires
 set(ATTEND_files_REQUIRES)
 set(ATTEND_nn_REQUIRES)
 set(ATTEND_io_REQUIRES files)
 set(ATTEND_tokenizers_REQUIRES files)
+set(ATTEND_pretrained_REQUIRES files nn io tokenizers)
 set(ATTEND_pt2_REQUIRES files nn io)
 set(ATTEND_export_REQUIRES files nn io pt2)
 set(ATTEND_train_REQUIRES files nn io)
@@ -32,7 +33,7 @@ endfunction()
 # a target attend::<library>. Sets the variable to the Debian packages of the libraries that are missing.
 function(attend_find_component_libraries variable component)
   set(missing)
-  if(component MATCHES "^(files|io|tokenizers|pt2|export|train|distributed)$")
+  if(component MATCHES "^(files|io|tokenizers|pretrained|pt2|export|train|distributed)$")
     _attend_find_library(fmt fmt/core.h libfmt-dev)
   endif()
   if(component STREQUAL "nn")

@@ -21,6 +21,7 @@ GROUPS = [
     (r"models/", "models"),
     (r"io/", "io"),
     (r"tokenizers/", "tokenizers"),
+    (r"pretrained/", "pretrained"),
     (r"pt2/", "pt2"),
     (r"(model_)?export/", "export"),
     (r"train/", "train"),

@@ -15,7 +15,7 @@ import subprocess
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-INCLUDES = ("attend/attend.h", "attend/distributed.h", "attend/tokenizers.h", "attend/train.h", "torch/torch.h", "torch/script.h",
+INCLUDES = ("attend/attend.h", "attend/distributed.h", "attend/pretrained.h", "attend/tokenizers.h", "attend/train.h", "torch/torch.h", "torch/script.h",
             "torch/csrc/inductor/aoti_package/model_package_loader.h", "iostream")
 FOLDERS = ("docs", "examples", "models", "src")  # folders with Markdown pages, besides the root
 
@@ -82,7 +82,7 @@ NAMES_IN = {
     "attend/nn/residual.h": {"options": "ResidualOptions"},
     "attend/train/dataset_objective.h": {"net": "torch::nn::Linear"},
     "attend/train/embedding_files.h": {"tokens": "std::vector<std::string>"},
-    "attend/train/task_objective.h": {"model": "train::Model"},
+    "attend/train/task_objective.h": {"model": "Model"},
 }
 DECLARATIONS = """
 struct MyNormImpl : torch::nn::Cloneable<MyNormImpl> {

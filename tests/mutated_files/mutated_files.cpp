@@ -1,7 +1,7 @@
-// Mutates valid .pt2 archives, TorchScript archives, ONNX and safetensors files at random, and
-// reads the mutated files. Each read must succeed or throw an InputError with a message. It must
-// end within 10 seconds and need little memory. Build with the preset asan to check the memory and
-// to find invalid memory accesses.
+// Mutates valid .pt2 archives, TorchScript archives, ONNX and safetensors files and the JSON files
+// of published models at random, and reads the mutated files. Each read must succeed or throw an
+// InputError with a message. It must end within 10 seconds and need little memory. Build with the
+// preset asan to check the memory and to find invalid memory accesses.
 //
 // The environment variable ATTEND_MUTATIONS sets the number of mutated files of each kind. The
 // program prints the seed.
@@ -15,11 +15,13 @@
 #include "attend/io/safetensors.h"
 #include "attend/io/safetensors_header.h"
 #include "attend/models/language_model.h"
+#include "attend/pretrained/pretrained.h"
 #include "attend/pt2.h"
 #include "io/files.h"
 #include "mutated_files/mutations.h"
 #include "support/archive.h"
 #include "support/higher_order_nodes.h"
+#include "support/pretrained_folder.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 
@@ -283,6 +285,48 @@ TEST_F(MutatedFiles, Safetensors) {
     file_kind(path);
     read_safetensors_header(path);
     load_safetensors(path);
+  });
+}
+
+/// Mutates one of the JSON files of a published model.
+TEST_F(MutatedFiles, Pretrained) {
+  const auto folder = directory / "bert";
+  const auto config = small_config("bert");
+  const auto weights = weights_of(config);
+  write_pretrained(folder, config, weights);
+  std::filesystem::rename(folder / "model.safetensors", folder / "weights.safetensors");
+  json names;
+  for (const auto& [name, tensor] : weights) names[name] = "weights.safetensors";
+  std::filesystem::create_directory(folder / "1_Pooling");
+  const std::vector<std::pair<std::string, json>> files{
+      {"config.json", config},
+      {"model.safetensors.index.json", {{"metadata", {{"total_size", 9}}}, {"weight_map", names}}},
+      {"generation_config.json", {{"eos_token_id", {1, 2}}, {"temperature", 0.5}}},
+      {"modules.json",
+       {{{"path", ""}, {"type", "sentence_transformers.models.Transformer"}},
+        {{"path", "1_Pooling"}, {"type", "sentence_transformers.models.Pooling"}},
+        {{"path", "2_Normalize"}, {"type", "sentence_transformers.models.Normalize"}}}},
+      {"1_Pooling/config.json",
+       {{"word_embedding_dimension", 8}, {"pooling_mode_max_tokens", true}}},
+      {"sentence_bert_config.json", {{"max_seq_length", 9}, {"do_lower_case", false}}}};
+  for (const auto& [name, content] : files) replace_file(folder / name, content.dump());
+  load_pretrained(folder);
+  const std::pair<std::string, json>* changed = nullptr;
+  const auto mutate = [&](Random& random, const std::filesystem::path& path) {
+    changed = &files[random() % files.size()];
+    replace_file(path, random() % 4 == 0 ? mutated_bytes(changed->second.dump(), random)
+                                         : mutated_json(changed->second, random).dump());
+  };
+  check(".json", mutate, [&](const auto& path) {
+    const auto file = folder / changed->first;
+    std::filesystem::copy_file(path, file, std::filesystem::copy_options::overwrite_existing);
+    try {
+      load_pretrained(folder);
+    } catch (const InputError&) {
+      replace_file(file, changed->second.dump());
+      throw;
+    }
+    replace_file(file, changed->second.dump());
   });
 }
 

@@ -14,6 +14,7 @@ UMBRELLAS = {
     "nn.h": ("ops", "nn", "models"),
     "io.h": ("io",),
     "tokenizers.h": ("tokenizers",),
+    "pretrained.h": ("pretrained",),
     "pt2.h": ("pt2",),
     "export.h": ("export", "model_export"),
     "train.h": ("train",),
@@ -28,13 +29,15 @@ ALLOWED = {
     "models": ("ops", "nn"),
     "io": (),
     "tokenizers": ("io",),
+    "pretrained": ("ops", "nn", "models", "io", "tokenizers"),
     "program": ("ops", "io"),
     "pt2": ("ops", "io", "program"),
     "export": ("ops", "nn", "io", "program", "pt2"),  # not models: any module can be exported
     "model_export": ("ops", "nn", "models", "io", "program", "pt2", "export"),
     "train": ("ops", "nn", "models", "io"),
     "distributed": ("ops", "nn", "models", "io", "train"),
-    "apps": ("ops", "nn", "models", "io", "tokenizers", "pt2", "export", "model_export", "train", "distributed"),
+    "apps": ("ops", "nn", "models", "io", "tokenizers", "pretrained", "pt2", "export", "model_export", "train",
+             "distributed"),
 }
 # The folders whose headers an umbrella header includes; attend.h includes nn.h, io.h, pt2.h and export.h.
 BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "pt2", "export", "model_export")}

@@ -1,9 +1,8 @@
-// Compares models built from a recipe with Hugging Face transformers. transformers_test.py writes
+// Compares models loaded from a folder with Hugging Face transformers. transformers_test.py writes
 // the cases and runs this test.
 #include "attend/io/safetensors.h"
 #include "attend/models/generation.h"
-#include "attend/train/model.h"
-#include "attend/train/recipe.h"
+#include "attend/pretrained/pretrained.h"
 #include "support/rounding.h"
 
 #include <gmock/gmock.h>
@@ -22,7 +21,7 @@ std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
   return {data, data + tokens.numel()};
 }
 
-/// A visitor for the variant train::Model. Returns the logits.
+/// A visitor for the variant Model. Returns the logits.
 struct Forward {
   const std::map<std::string, torch::Tensor>& tensors;
 
@@ -33,7 +32,9 @@ struct Forward {
     return model->forward(tensors.at("tokens"), tensors.at("target"), tensors.at("key_mask"));
   }
   torch::Tensor operator()(SequenceClassifier& model) const {
-    return model->forward(tensors.at("tokens"), tensors.at("key_mask"), tensors.at("token_types"));
+    const bool has_types = model->config.type_vocab_size > 0;
+    return model->forward(tensors.at("tokens"), tensors.at("key_mask"),
+                          has_types ? tensors.at("token_types") : torch::Tensor());
   }
 };
 
@@ -53,25 +54,20 @@ struct Generate {
 };
 
 void expect_equal(const std::filesystem::path& folder) {
-  const auto recipe = train::read_recipe(folder / "recipe.toml", {});
-  train::check_recipe(recipe);
-  const auto expected = load_safetensors(folder / "expected.safetensors");
-  auto model = train::make_model(recipe, std::stoll(expected.metadata.at("vocab_size")),
-                                 std::stoull(expected.metadata.at("num_classes")));
-  auto& module = train::module_of(model);
-  load_state_dict(module, load_safetensors(folder / "weights.safetensors").tensors);
-  module.eval();
+  const auto expected = load_safetensors(folder / "expected.safetensors").tensors;
+  auto pretrained = load_pretrained(folder);
+  EXPECT_THAT(pretrained.warnings, testing::IsEmpty());
+  auto& model = pretrained.model;
+  auto& module = module_of(model);
   const torch::NoGradGuard no_grad;
-  if (expected.tensors.contains("generated")) {
-    EXPECT_EQ(std::visit(Generate{expected.tensors}, model),
-              to_vector(expected.tensors.at("generated")));
+  if (expected.contains("generated")) {
+    EXPECT_EQ(std::visit(Generate{expected}, model), to_vector(expected.at("generated")));
   }
-  const auto logits = std::visit(Forward{expected.tensors}, model);
+  const auto logits = std::visit(Forward{expected}, model);
   module.to(torch::kDouble);
   // The logits of both libraries, computed in float32, are compared with those in float64.
-  EXPECT_TRUE(within_rounding({logits, expected.tensors.at("logits")}, module.parameters(), [&] {
-    return Tensors(2, std::visit(Forward{expected.tensors}, model));
-  }));
+  EXPECT_TRUE(within_rounding({logits, expected.at("logits")}, module.parameters(),
+                              [&] { return Tensors(2, std::visit(Forward{expected}, model)); }));
 }
 
 TEST(Transformers, MatchesHuggingFace) {

@@ -1,0 +1,3 @@
+#pragma once
+
+#include "attend/pretrained/pretrained.h"  // IWYU pragma: export

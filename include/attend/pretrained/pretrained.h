@@ -1,0 +1,84 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/models/model.h"
+#include "attend/tokenizers/text_tokenizer.h"
+
+#include <torch/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// Options of `load_pretrained`.
+struct PretrainedOptions {
+  /// Dtype of the weights. By default the dtype in `config.json` or, if there is none, that of the
+  /// first weight in the file.
+  std::optional<torch::ScalarType> dtype = std::nullopt;
+  torch::Device device = torch::kCPU;  ///< device of the weights
+};
+
+/// Options of `Pretrained::encode`.
+struct EncodeTextsOptions {
+  int64_t batch_size = 32;  ///< maximum number of texts in a forward pass
+  /// Called after each forward pass with the number of texts encoded so far.
+  std::function<void(std::size_t)> on_progress = {};
+};
+
+/// A published model with its tokenizer.
+///
+///     auto encoder = attend::load_pretrained("all-MiniLM-L6-v2");
+///     auto vectors = encoder.encode({"A cat sits.", "A kitten rests."});  // (2, 384)
+///     auto similarity = vectors[0].dot(vectors[1]);
+struct ATTEND_API Pretrained {
+  Model model;                           ///< in eval mode
+  TextTokenizer tokenizer;               ///< content of `tokenizer.json`
+  std::string model_type;                ///< key of `config.json`, such as "bert"
+  std::vector<int64_t> eos_tokens = {};  ///< tokens that end a generated text
+  /// First token of the target of a `Seq2Seq`.
+  std::optional<int64_t> decoder_start_token = std::nullopt;
+  std::vector<std::string> warnings = {};  ///< properties of the files that may be unexpected
+
+  /// Returns the vectors (N, E) of texts, on the CPU, in float32. Texts of similar length are in
+  /// the same batch. A text with more tokens than the model's maximum is truncated. Throws
+  /// InputError unless the model is an encoder of texts, that is, a `SequenceClassifier`; of a
+  /// classifier, returns the vectors from which the classes are computed.
+  torch::Tensor encode(const std::vector<std::string>& texts,
+                       const EncodeTextsOptions& options = {});
+};
+
+/// Loads a model from a folder as published on Hugging Face: `config.json`, `tokenizer.json`, and
+/// `model.safetensors` or the files of `model.safetensors.index.json`. Reads one tensor at a time.
+/// Safe for untrusted folders.
+///
+/// An encoder pools its token vectors as the files of sentence-transformers in the folder say. If
+/// there are none, it uses the mean over the tokens.
+///
+/// Throws InputError if a file is missing or malformed, if the architecture or a key of
+/// `config.json` is not supported, or if names or shapes of the weights differ from those of the
+/// architecture. The message names the file, and the values found and expected.
+///
+///     auto gpt2 = attend::load_pretrained("gpt2");
+///     auto& model = std::get<attend::LanguageModel>(gpt2.model);
+ATTEND_API Pretrained load_pretrained(const std::filesystem::path& folder,
+                                      const PretrainedOptions& options = {});
+
+/// Returns the vectors (N, E) of texts that are given as tokens, see `Pretrained::encode`. A text
+/// without tokens has the vector 0. Throws c10::ValueError if the model is in training mode.
+ATTEND_API torch::Tensor encode_tokens(SequenceClassifier& model,
+                                       const std::vector<std::vector<int64_t>>& texts,
+                                       const EncodeTextsOptions& options = {});
+
+/// Returns the file of a folder from which `SafetensorsFiles` reads the weights. Throws InputError
+/// if there is none. Pickle files are refused, because they can run any program.
+ATTEND_API std::filesystem::path pretrained_weights_file(const std::filesystem::path& folder);
+
+/// True if `folder` contains a `config.json` of a published model.
+ATTEND_API bool is_pretrained(const std::filesystem::path& folder);
+
+}  // namespace attend

@@ -1,0 +1,156 @@
+#include "pretrained/architecture.h"
+
+namespace attend {
+
+void ignore_common_keys(ConfigReader& reader) {
+  reader.ignore({
+      // about the file
+      "_commit_hash",
+      "_name_or_path",
+      "architectures",
+      "model_type",
+      "name_or_path",
+      "transformers_version",
+      "torch_dtype",
+      "dtype",
+      "auto_map",
+      "task_specific_params",
+      "problem_type",
+      "finetuning_task",
+      "id2label",
+      "label2id",
+      "num_labels",
+      // training
+      "initializer_range",
+      "gradient_checkpointing",
+      "use_bfloat16",
+      "attention_dropout",
+      "hidden_dropout",
+      "classifier_dropout",
+      "router_aux_loss_coef",
+      "router_jitter_noise",
+      "layer_norm_elementwise_affine",
+      // outputs of transformers
+      "output_attentions",
+      "output_hidden_states",
+      "output_past",
+      "output_router_logits",
+      "return_dict",
+      "use_cache",
+      "torchscript",
+      "_attn_implementation_autoset",
+      "attn_implementation",
+      "chunk_size_feed_forward",
+      "cache_implementation",
+      // special tokens and generation
+      "bos_token_id",
+      "eos_token_id",
+      "pad_token_id",
+      "sep_token_id",
+      "cls_token_id",
+      "decoder_start_token_id",
+      "prefix",
+      "max_length",
+      "min_length",
+      "do_sample",
+      "early_stopping",
+      "num_beams",
+      "num_beam_groups",
+      "diversity_penalty",
+      "temperature",
+      "top_k",
+      "top_p",
+      "typical_p",
+      "repetition_penalty",
+      "length_penalty",
+      "no_repeat_ngram_size",
+      "encoder_no_repeat_ngram_size",
+      "bad_words_ids",
+      "num_return_sequences",
+      "output_scores",
+      "return_dict_in_generate",
+      "forced_bos_token_id",
+      "forced_eos_token_id",
+      "remove_invalid_values",
+      "exponential_decay_length_penalty",
+      "suppress_tokens",
+      "begin_suppress_tokens",
+  });
+  reader.require("is_decoder", false);
+  reader.require("add_cross_attention", false);
+  reader.ignore({"cross_attention_hidden_size", "tie_encoder_decoder", "pruned_heads",
+                 "tf_legacy_loss", "tokenizer_class"});
+  reader.require("quantization_config", nullptr);
+}
+
+namespace {
+
+/// Reads the keys of `rope_scaling`, or of `rope_parameters`, which also contains theta.
+void read_rotary_scaling(ConfigReader& reader, int64_t max_seq_len,
+                         std::optional<int64_t> original_max_seq_len, RotaryOptions& options) {
+  const char* type_key = reader.has("rope_type") ? "rope_type" : "type";
+  reader.ignore({"rope_type", "type"});
+  options.scaling = reader.choice<RotaryScaling>(type_key, "default",
+                                                 {{"default", RotaryScaling::none},
+                                                  {"linear", RotaryScaling::linear},
+                                                  {"yarn", RotaryScaling::yarn},
+                                                  {"llama3", RotaryScaling::llama3}});
+  if (options.scaling == RotaryScaling::none) return reader.ignore({"factor"});
+  if (!reader.has("factor")) {
+    reader.fail("factor", "absent",
+                fmt::format("a number, because {} is {}", type_key, to_string(options.scaling)));
+  }
+  options.factor = reader.number("factor", 1.0);
+  if (options.scaling == RotaryScaling::linear) return;
+  const auto nested = reader.optional_integer("original_max_position_embeddings");
+  options.original_max_seq_len = original_max_seq_len.value_or(nested.value_or(max_seq_len));
+  if (options.scaling == RotaryScaling::llama3) {
+    options.low_freq_factor = reader.number("low_freq_factor", 1.0);
+    options.high_freq_factor = reader.number("high_freq_factor", 4.0);
+    return;
+  }
+  options.beta_fast = reader.number("beta_fast", options.beta_fast);
+  options.beta_slow = reader.number("beta_slow", options.beta_slow);
+  options.truncate = reader.boolean("truncate", options.truncate);
+  options.attention_factor = reader.number("attention_factor", 0.0);
+  reader.require("mscale", nullptr);
+  reader.require("mscale_all_dim", nullptr);
+}
+
+}  // namespace
+
+RotaryOptions read_rotary(ConfigReader& reader, int64_t head_dim, double default_theta,
+                          double default_partial_rotary_factor) {
+  RotaryOptions options;
+  const auto max_seq_len = reader.integer("max_position_embeddings", 2048);
+  const auto original = reader.optional_integer("original_max_position_embeddings");
+  options.theta = reader.number("rope_theta", default_theta);
+  auto part = reader.number("partial_rotary_factor", default_partial_rotary_factor);
+  for (const char* key : {"rope_scaling", "rope_parameters"}) {
+    if (!reader.has(key)) {
+      reader.ignore({key});
+      continue;
+    }
+    auto scaling = reader.object(key);
+    options.theta = scaling.number("rope_theta", options.theta);
+    part = scaling.number("partial_rotary_factor", part);
+    read_rotary_scaling(scaling, max_seq_len, original, options);
+    scaling.finish();
+  }
+  if (part != 1.0) options.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * part);
+  return options;
+}
+
+const std::vector<Architecture>& architectures() {
+  static const auto all = [] {
+    std::vector<Architecture> list;
+    for (const auto& family : {bert_architectures(), gpt2_architectures(), gpt_neox_architectures(),
+                               llama_architectures(), t5_architectures()}) {
+      list.insert(list.end(), family.begin(), family.end());
+    }
+    return list;
+  }();
+  return all;
+}
+
+}  // namespace attend

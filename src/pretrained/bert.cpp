@@ -1,0 +1,185 @@
+// BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019).
+#include "pretrained/architecture.h"
+
+namespace attend {
+namespace {
+
+/// The position of the first token of RoBERTa, after padding_idx = 1.
+constexpr int64_t kRobertaOffset = 2;
+
+SequenceClassifierConfig post_norm_encoder() {
+  SequenceClassifierConfig config;
+  config.stack.norm_order = NormOrder::post;
+  config.stack.final_norm = false;
+  config.stack.embedding_norm = true;
+  config.stack.norm_eps = 1e-12;
+  return config;
+}
+
+/// Sets the pooler and the head of a class such as BertForSequenceClassification.
+void set_head(ConfigReader& reader, const std::string& class_name,
+              SequenceClassifierConfig& config) {
+  if (!class_name.ends_with("ForSequenceClassification")) return;
+  constexpr int64_t kDefaultLabels = 2;
+  config.num_classes = reader.has("id2label") ? reader.object("id2label").size()
+                                              : reader.integer("num_labels", kDefaultLabels);
+  config.pooling = Pooling::first;
+  config.pooler = true;
+}
+
+ModelConfig read_bert(ConfigReader& reader, const std::string& class_name) {
+  auto config = post_norm_encoder();
+  auto& stack = config.stack;
+  config.vocab_size = reader.integer("vocab_size", 30522);
+  config.max_seq_len = reader.integer("max_position_embeddings", 512);
+  config.type_vocab_size = reader.integer("type_vocab_size", 2, 0);
+  stack.embed_dim = reader.integer("hidden_size", 768);
+  stack.num_layers = reader.integer("num_hidden_layers", 12, 1, kMaxCount);
+  stack.num_heads = reader.integer("num_attention_heads", 12);
+  stack.dim_feedforward = reader.integer("intermediate_size", 3072);
+  stack.activation = reader.choice<Activation>("hidden_act", "gelu", kActivations);
+  stack.norm_eps = reader.number("layer_norm_eps", 1e-12);
+  reader.require("position_embedding_type", "absolute");
+  reader.ignore({"hidden_dropout_prob", "attention_probs_dropout_prob", "tie_word_embeddings",
+                 "directionality", "pooler_fc_size", "pooler_num_attention_heads",
+                 "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
+  set_head(reader, class_name, config);
+  return config;
+}
+
+ModelConfig read_roberta(ConfigReader& reader, const std::string& class_name) {
+  auto config = std::get<SequenceClassifierConfig>(read_bert(reader, class_name));
+  reader.require("pad_token_id", 1);
+  if (config.max_seq_len <= kRobertaOffset) {
+    reader.fail("max_position_embeddings", std::to_string(config.max_seq_len),
+                fmt::format("more than {}", kRobertaOffset));
+  }
+  config.max_seq_len -= kRobertaOffset;
+  return config;
+}
+
+ModelConfig read_distilbert(ConfigReader& reader, const std::string& /*class_name*/) {
+  auto config = post_norm_encoder();
+  auto& stack = config.stack;
+  config.vocab_size = reader.integer("vocab_size", 30522);
+  config.max_seq_len = reader.integer("max_position_embeddings", 512);
+  stack.embed_dim = reader.integer("dim", 768);
+  stack.num_layers = reader.integer("n_layers", 6, 1, kMaxCount);
+  stack.num_heads = reader.integer("n_heads", 12);
+  stack.dim_feedforward = reader.integer("hidden_dim", 3072);
+  stack.activation = reader.choice<Activation>("activation", "gelu", kActivations);
+  reader.ignore({"tie_weights_", "dropout", "qa_dropout", "seq_classif_dropout",
+                 "sinusoidal_pos_embds", "tie_word_embeddings"});
+  return config;
+}
+
+/// Names of the modules of a block in a file.
+struct BlockNames {
+  const char* blocks;
+  const char* query;
+  const char* key;
+  const char* value;
+  const char* out;
+  const char* norm1;
+  const char* up;
+  const char* down;
+  const char* norm2;
+};
+
+WeightRows encoder_weights(const SequenceClassifierConfig& config, const BlockNames& names,
+                           const WeightLayout& positions = {}) {
+  WeightRows rows;
+  const auto& stack = config.stack;
+  const auto width = stack.embed_dim;
+  const auto embedding = rows.inside("embedding.", "embeddings.");
+  embedding.embedding("token", "word_embeddings", config.vocab_size, width);
+  embedding.embedding("position", "position_embeddings", config.max_seq_len, width, positions);
+  if (config.type_vocab_size > 0)
+    embedding.embedding("token_type", "token_type_embeddings", config.type_vocab_size, width);
+  embedding.norm("norm", "LayerNorm", width, true);
+  for (int64_t i = 0; i < stack.num_layers; ++i) {
+    const auto block =
+        rows.inside(fmt::format("encoder.blocks.{}.", i), fmt::format("{}.{}.", names.blocks, i));
+    block.linear("attention.qkv", {{names.query, width}, {names.key, width}, {names.value, width}},
+                 width, true);
+    block.linear("attention.out", {{names.out, width}}, width, true);
+    block.norm("norm1", names.norm1, width, true);
+    block.linear("feed_forward.up", {{names.up, stack.dim_feedforward}}, width, true);
+    block.linear("feed_forward.down", {{names.down, width}}, stack.dim_feedforward, true);
+    block.norm("norm2", names.norm2, width, true);
+  }
+  return rows;
+}
+
+constexpr BlockNames kBert{.blocks = "encoder.layer",
+                           .query = "attention.self.query",
+                           .key = "attention.self.key",
+                           .value = "attention.self.value",
+                           .out = "attention.output.dense",
+                           .norm1 = "attention.output.LayerNorm",
+                           .up = "intermediate.dense",
+                           .down = "output.dense",
+                           .norm2 = "output.LayerNorm"};
+constexpr BlockNames kDistilBert{.blocks = "transformer.layer",
+                                 .query = "attention.q_lin",
+                                 .key = "attention.k_lin",
+                                 .value = "attention.v_lin",
+                                 .out = "attention.out_lin",
+                                 .norm1 = "sa_layer_norm",
+                                 .up = "ffn.lin1",
+                                 .down = "ffn.lin2",
+                                 .norm2 = "output_layer_norm"};
+
+/// Adds the pooler and the head, whose names in the file are given.
+WeightRows with_head(const WeightRows& rows, const SequenceClassifierConfig& config,
+                     const char* pooler, const char* head) {
+  const auto width = config.stack.embed_dim;
+  if (config.pooler) rows.linear("pooler", {{pooler, width}}, width, true);
+  if (config.num_classes > 0) rows.linear("head", {{head, config.num_classes}}, width, true);
+  return rows;
+}
+
+WeightRows bert_weights(const ModelConfig& any) {
+  const auto& config = std::get<SequenceClassifierConfig>(any);
+  return with_head(encoder_weights(config, kBert), config, "pooler.dense", "classifier");
+}
+
+WeightRows roberta_weights(const ModelConfig& any) {
+  const auto& config = std::get<SequenceClassifierConfig>(any);
+  return with_head(encoder_weights(config, kBert, {WeightLayout::skip_rows, kRobertaOffset}),
+                   config, "classifier.dense", "classifier.out_proj");
+}
+
+WeightRows distilbert_weights(const ModelConfig& any) {
+  return encoder_weights(std::get<SequenceClassifierConfig>(any), kDistilBert);
+}
+
+}  // namespace
+
+std::vector<Architecture> bert_architectures() {
+  // The pooler, if the model does not use it, and the heads of pretraining.
+  const std::vector<std::string> bert_ignored{
+      "embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.", "cls.", "lm_head."};
+  return {{.model_type = "bert",
+           .classes = {"BertModel", "BertForMaskedLM", "BertForPreTraining",
+                       "BertForSequenceClassification"},
+           .prefix = "bert.",
+           .read_config = read_bert,
+           .weights = bert_weights,
+           .ignored = bert_ignored},
+          {.model_type = "roberta",
+           .classes = {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"},
+           .prefix = "roberta.",
+           .read_config = read_roberta,
+           .weights = roberta_weights,
+           .ignored = bert_ignored},
+          {.model_type = "distilbert",
+           .classes = {"DistilBertModel", "DistilBertForMaskedLM"},
+           .prefix = "distilbert.",
+           .read_config = read_distilbert,
+           .weights = distilbert_weights,
+           .ignored = {"embeddings.position_ids", "vocab_transform.", "vocab_layer_norm.",
+                       "vocab_projector."}}};
+}
+
+}  // namespace attend

@@ -1,0 +1,276 @@
+#include "attend/input_error.h"
+#include "attend/io/safetensors.h"
+#include "attend/pretrained/pretrained.h"
+#include "pretrained/architecture.h"
+#include "pretrained/sentence_settings.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+namespace attend {
+namespace {
+
+using Path = std::filesystem::path;
+
+/// Returns the architecture that `config.json` names. Throws InputError if it is not supported.
+const Architecture& find_architecture(ConfigReader& reader) {
+  const auto model_type = reader.text("model_type");
+  std::vector<std::string_view> supported;
+  for (const auto& architecture : architectures()) {
+    if (architecture.model_type == model_type) return architecture;
+    supported.emplace_back(architecture.model_type);
+  }
+  reader.fail("model_type", fmt::format("'{}'", model_type),
+              fmt::format("one of {}", fmt::join(supported, ", ")));
+}
+
+/// Returns the class that `config.json` names, such as BertModel. Throws InputError if it is not
+/// supported.
+std::string find_class(ConfigReader& reader, const Architecture& architecture) {
+  const auto names = reader.texts("architectures");
+  if (names.empty()) return architecture.classes.front();
+  if (names.size() == 1 && std::ranges::count(architecture.classes, names.front()) > 0)
+    return names.front();
+  reader.fail("architectures", fmt::format("{}", fmt::join(names, ", ")),
+              fmt::format("one of {}", fmt::join(architecture.classes, ", ")));
+}
+
+/// Replaces `from` at the end of `name`.
+void replace_end(std::string& name, std::string_view from, std::string_view to) {
+  if (name.ends_with(from)) name.replace(name.size() - from.size(), from.size(), to);
+}
+
+/// The weights in the files of a folder, by their names in the declaration of an architecture.
+class NamedWeights {
+ public:
+  NamedWeights(const Path& path, const Architecture& architecture) : files_(path) {
+    for (const auto& [name, entry] : files_.entries()) {
+      auto plain = name;
+      // Prefixes that torch.nn.DataParallel and torch.compile add.
+      for (const std::string_view prefix :
+           {std::string_view("module."), std::string_view("_orig_mod."),
+            std::string_view(architecture.prefix)}) {
+        if (plain.starts_with(prefix)) plain.erase(0, prefix.size());
+      }
+      // Names of norms in old files of BERT.
+      replace_end(plain, "LayerNorm.gamma", "LayerNorm.weight");
+      replace_end(plain, "LayerNorm.beta", "LayerNorm.bias");
+      const auto [other, is_new] = names_.emplace(plain, name);
+      if (!is_new) {
+        throw InputError(fmt::format("{}: '{}' and '{}' are the same weight",
+                                     files_.file_of(name).string(), other->second, name));
+      }
+    }
+  }
+
+  bool contains(const std::string& name) const { return names_.count(name) > 0; }
+  const std::map<std::string, std::string>& names() const { return names_; }
+  const std::string& name_in_file(const std::string& name) const { return names_.at(name); }
+  const std::vector<int64_t>& shape(const std::string& name) const {
+    return files_.entries().at(names_.at(name)).shape;
+  }
+  torch::Tensor read(const WeightRow& row) const {
+    std::vector<torch::Tensor> parts;
+    for (const auto& part : row.parts) parts.push_back(files_.read(names_.at(part.name)));
+    return row.join(parts);
+  }
+
+ private:
+  SafetensorsFiles files_;
+  std::map<std::string, std::string> names_;  // in the files
+};
+
+/// Returns the row of a head that is tied to the token embedding, which a file may contain too.
+std::optional<WeightRow> tied_head(const ModelConfig& any, const Architecture& architecture) {
+  const auto* config = std::get_if<LanguageModelConfig>(&any);
+  if (config == nullptr || !config->tie_embeddings) return std::nullopt;
+  auto untied = *config;
+  untied.tie_embeddings = false;
+  const auto rows = architecture.weights(untied);
+  return *std::ranges::find(rows.all(), "head.weight", &WeightRow::name);
+}
+
+/// Returns a message for each weight that is missing, unexpected or misshapen.
+std::vector<std::string> problems(const NamedWeights& weights, const WeightRows& rows,
+                                  const std::optional<WeightRow>& tied_head,
+                                  const Architecture& architecture) {
+  std::vector<std::string> list;
+  std::set<std::string> used;
+  if (tied_head) used.insert(tied_head->parts.front().name);
+  for (const auto& row : rows.all()) {
+    for (const auto& part : row.parts) {
+      used.insert(part.name);
+      if (!weights.contains(part.name)) {
+        list.push_back(fmt::format("'{}' is missing", part.name));
+      } else if (weights.shape(part.name) != part.shape) {
+        list.push_back(
+            fmt::format("'{}' has the shape ({}), expected ({})", weights.name_in_file(part.name),
+                        fmt::join(weights.shape(part.name), ", "), fmt::join(part.shape, ", ")));
+      }
+    }
+  }
+  for (const auto& [name, name_in_file] : weights.names()) {
+    const auto is_part = [&, &name = name](const auto& part) {
+      return name.find(part) != std::string::npos;
+    };
+    if (used.count(name) == 0 && std::ranges::none_of(architecture.ignored, is_part))
+      list.push_back(fmt::format("'{}' is unexpected", name_in_file));
+  }
+  return list;
+}
+
+void check_weights(const Path& path, const NamedWeights& weights, const ModelConfig& config,
+                   const WeightRows& rows, const Architecture& architecture) {
+  constexpr std::size_t kShown = 10;
+  auto list = problems(weights, rows, tied_head(config, architecture), architecture);
+  if (list.empty()) return;
+  const auto count = list.size();
+  if (count > kShown) list.resize(kShown);
+  throw InputError(fmt::format("{}: the weights do not match config.json: {}{}", path.string(),
+                               fmt::join(list, "; "),
+                               count > kShown ? fmt::format("; and {} more", count - kShown) : ""));
+}
+
+/// If `config.json` ties the head of a language model to its token embedding, but the files contain
+/// another head: unties it, and returns a warning.
+std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeights& weights,
+                                            const Architecture& architecture) {
+  const auto head = tied_head(config, architecture);
+  if (!head || !weights.contains(head->parts.front().name)) return std::nullopt;
+  const auto rows = architecture.weights(config);
+  const auto& embedding = rows.all().front();
+  if (!weights.contains(embedding.parts.front().name) ||
+      weights.read(*head).equal(weights.read(embedding))) {
+    return std::nullopt;
+  }
+  std::get<LanguageModelConfig>(config).tie_embeddings = false;
+  return fmt::format(
+      "config.json ties the head to the token embedding, but '{}' is different; the model uses it",
+      weights.name_in_file(head->parts.front().name));
+}
+
+torch::ScalarType dtype_of(ConfigReader& reader, const PretrainedOptions& options) {
+  if (options.dtype) return *options.dtype;
+  const char* key = reader.has("dtype") ? "dtype" : "torch_dtype";
+  return reader.choice<torch::ScalarType>(key, "float32",
+                                          {{"float32", torch::kFloat},
+                                           {"float64", torch::kDouble},
+                                           {"float16", torch::kHalf},
+                                           {"bfloat16", torch::kBFloat16}});
+}
+
+void load_weights(torch::nn::Module& module, const NamedWeights& weights, const WeightRows& rows) {
+  const torch::NoGradGuard no_grad;
+  auto destination = state_dict(module);
+  for (const auto& row : rows.all()) {
+    const auto found = destination.find(row.name);
+    TORCH_CHECK(found != destination.end(), "the model has no weight ", row.name);
+    found->second.copy_(weights.read(row));
+    destination.erase(found);
+  }
+  TORCH_CHECK(destination.empty(), "no row for the weight ", destination.begin()->first);
+}
+
+/// Returns a new model. Throws InputError if values of `config.json` contradict each other.
+Model make(const ModelConfig& config, const Path& path) {
+  try {
+    return make_model(config);
+  } catch (const c10::ValueError& error) {
+    throw InputError(fmt::format("{}: {}", path.string(), error.what_without_backtrace()));
+  }
+}
+
+/// Returns the tokens that end a text: those of `config.json` and `generation_config.json`.
+std::vector<int64_t> eos_tokens(const Path& folder, ConfigReader& config) {
+  const auto tokens = config.integers("eos_token_id");
+  std::set<int64_t> all(tokens.begin(), tokens.end());
+  const auto path = folder / "generation_config.json";
+  if (std::filesystem::exists(path)) {
+    for (const auto token : ConfigReader(path).integers("eos_token_id")) all.insert(token);
+  }
+  return {all.begin(), all.end()};
+}
+
+TextTokenizer load_tokenizer(const Path& folder) {
+  const auto path = folder / "tokenizer.json";
+  if (!std::filesystem::exists(path)) {
+    throw InputError(fmt::format(
+        "{0}: is missing; write it with: python3 -c \"from transformers import AutoTokenizer; "
+        "AutoTokenizer.from_pretrained('{1}').save_pretrained('{1}')\"",
+        path.string(), folder.string()));
+  }
+  return TextTokenizer::load(path);
+}
+
+}  // namespace
+
+bool is_pretrained(const Path& folder) {
+  return std::filesystem::is_regular_file(folder / "config.json");
+}
+
+Path pretrained_weights_file(const Path& folder) {
+  const auto single = folder / "model.safetensors";
+  const auto index = folder / "model.safetensors.index.json";
+  if (std::filesystem::exists(single)) return single;
+  if (std::filesystem::exists(index)) return index;
+  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
+    if (!std::filesystem::exists(folder / name)) continue;
+    throw InputError(fmt::format(
+        "{}: is a pickle file, which can run any program when it is loaded, expected "
+        "model.safetensors; if you trust the file, convert it with: python3 -c \"from transformers "
+        "import AutoModel; AutoModel.from_pretrained('{}').save_pretrained('{}-safetensors')\"",
+        (folder / name).string(), folder.string(), folder.string()));
+  }
+  throw InputError(
+      fmt::format("{}: found no weights, expected model.safetensors or "
+                  "model.safetensors.index.json",
+                  folder.string()));
+}
+
+Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
+  ConfigReader reader(folder / "config.json");
+  const auto& architecture = find_architecture(reader);
+  auto config = architecture.read_config(reader, find_class(reader, architecture));
+  const auto dtype = dtype_of(reader, options);
+  auto eos = eos_tokens(folder, reader);
+  const auto decoder_start = reader.optional_integer("decoder_start_token_id");
+  ignore_common_keys(reader);
+  reader.require("is_encoder_decoder", std::holds_alternative<Seq2SeqConfig>(config));
+  reader.finish();
+
+  auto tokenizer = load_tokenizer(folder);
+  std::optional<TruncationOptions> truncation;
+  if (auto* encoder = std::get_if<SequenceClassifierConfig>(&config)) {
+    if (encoder->num_classes == 0) read_sentence_settings(folder, *encoder);
+    truncation = tokenizer.truncation().value_or(TruncationOptions());
+    truncation->max_length = max_text_length(folder, *encoder, tokenizer);
+  }
+  tokenizer.set_truncation(truncation);
+  tokenizer.set_padding(std::nullopt);  // the model masks padding of any length
+
+  const auto path = pretrained_weights_file(folder);
+  const NamedWeights weights(path, architecture);
+  std::vector<std::string> warnings;
+  if (const auto warning = untie_other_head(config, weights, architecture))
+    warnings.push_back(*warning);
+  const auto rows = architecture.weights(config);
+  check_weights(path, weights, config, rows, architecture);
+
+  Pretrained pretrained{.model = make(config, reader.path()),
+                        .tokenizer = std::move(tokenizer),
+                        .model_type = architecture.model_type,
+                        .eos_tokens = std::move(eos),
+                        .decoder_start_token = decoder_start,
+                        .warnings = std::move(warnings)};
+  auto& module = module_of(pretrained.model);
+  module.to(options.device, dtype);
+  load_weights(module, weights, rows);
+  module.eval();
+  return pretrained;
+}
+
+}  // namespace attend

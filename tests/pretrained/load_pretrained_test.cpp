@@ -1,0 +1,327 @@
+// Tests of load_pretrained. tests/transformers compares all architectures with Hugging Face.
+#include "attend/input_error.h"
+#include "attend/pretrained/pretrained.h"
+#include "support/close.h"
+#include "support/pretrained_folder.h"
+#include "support/seed.h"
+#include "support/temporary_directory.h"
+#include "support/throws.h"
+
+namespace attend {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+struct LoadPretrained : FixedSeed, testing::Test {
+  TemporaryDirectory directory;
+  fs::path folder = directory.path() / "model";
+
+  Pretrained load(const json& config, const std::map<std::string, torch::Tensor>& weights) const {
+    write_pretrained(folder, config, weights);
+    return load_pretrained(folder);
+  }
+  Pretrained load(const json& config) const { return load(config, weights_of(config)); }
+  const StackConfig& stack_of(const json& config) {
+    loaded = load(config).model;
+    return std::get<LanguageModel>(*loaded)->config.stack;
+  }
+  std::optional<Model> loaded;
+};
+
+std::map<std::string, torch::Tensor> state_of(const Pretrained& pretrained) {
+  return state_dict(module_of(pretrained.model));
+}
+
+TEST_F(LoadPretrained, TransposesSquareMatricesOfConv1D) {
+  const auto config = small_config("gpt2");
+  const auto weights = weights_of(config);
+  const auto state = state_of(load(config, weights));
+  EXPECT_TRUE(state.at("decoder.blocks.1.attention.out.weight")
+                  .equal(weights.at("h.1.attn.c_proj.weight").t()));
+  EXPECT_TRUE(
+      state.at("decoder.blocks.1.attention.out.bias").equal(weights.at("h.1.attn.c_proj.bias")));
+}
+
+TEST_F(LoadPretrained, AcceptsPrefixesOldNamesAndConstants) {
+  const auto config = small_config("bert");
+  const auto weights = weights_of(config);
+  const auto expected = state_of(load(config, weights));
+  std::map<std::string, torch::Tensor> renamed{{"bert.embeddings.position_ids", torch::arange(16)},
+                                               {"bert.pooler.dense.weight", torch::randn({8, 8})},
+                                               {"cls.predictions.bias", torch::randn({20})}};
+  for (const auto& [old, tensor] : weights) {
+    auto name = old;
+    if (name.ends_with("LayerNorm.weight")) name.replace(name.size() - 6, 6, "gamma");
+    if (name.ends_with("LayerNorm.bias")) name.replace(name.size() - 4, 4, "beta");
+    renamed.emplace("module.bert." + name, tensor);
+  }
+  for (const auto& [name, tensor] : state_of(load(config, renamed)))
+    EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
+}
+
+TEST_F(LoadPretrained, SkipsThePositionsOfPaddingOfRoberta) {
+  auto config = small_config("roberta");
+  const auto weights = weights_of(config);
+  const auto pretrained = load(config, weights);
+  EXPECT_EQ(std::get<SequenceClassifier>(pretrained.model)->config.max_seq_len, 14);
+  EXPECT_TRUE(state_of(pretrained)
+                  .at("embedding.position.weight")
+                  .equal(weights.at("embeddings.position_embeddings.weight").slice(0, 2)));
+}
+
+TEST_F(LoadPretrained, AddsOneToTheNormsOfGemma) {
+  const auto config = small_config("gemma2");
+  const auto weights = weights_of(config);
+  EXPECT_TRUE(state_of(load(config, weights))
+                  .at("decoder.norm.weight")
+                  .equal(weights.at("norm.weight") + 1));
+}
+
+TEST_F(LoadPretrained, ReadsRotaryScalingOfBothVersions) {
+  const json scaling{{"rope_type", "llama3"},
+                     {"factor", 8.0},
+                     {"low_freq_factor", 1.0},
+                     {"high_freq_factor", 4.0},
+                     {"original_max_position_embeddings", 8}};
+  auto version4 = small_config("llama");
+  version4["rope_theta"] = 500000.0;
+  version4["rope_scaling"] = scaling;
+  auto version5 = small_config("llama");
+  version5["rope_parameters"] = scaling;
+  version5["rope_parameters"]["rope_theta"] = 500000.0;
+  const RotaryOptions expected{.theta = 500000.0,
+                               .scaling = RotaryScaling::llama3,
+                               .factor = 8.0,
+                               .original_max_seq_len = 8};
+  EXPECT_EQ(stack_of(version4).rotary, expected);
+  EXPECT_EQ(stack_of(version5).rotary, expected);
+  version4["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
+  EXPECT_EQ(stack_of(version4).rotary.scaling, RotaryScaling::linear);
+  version4["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 2.0}};
+  EXPECT_EQ(stack_of(version4).rotary.original_max_seq_len, 16);  // max_position_embeddings
+  version4["original_max_position_embeddings"] = 4;
+  EXPECT_EQ(stack_of(version4).rotary.original_max_seq_len, 4);
+}
+
+TEST_F(LoadPretrained, AbsentKeysHaveTheDefaultsOfTheClass) {
+  EXPECT_EQ(stack_of(small_config("llama")).rotary.theta, 1e4);
+  EXPECT_EQ(stack_of(small_config("mixtral")).rotary.theta, 1e6);
+  EXPECT_EQ(stack_of(small_config("mistral")).sliding_window, 4096);
+  auto gemma = small_config("gemma2");
+  gemma.erase("head_dim");
+  EXPECT_EQ(stack_of(gemma).head_dim, 256);
+  gemma["final_logit_softcapping"] = nullptr;
+  load(gemma);
+  EXPECT_EQ(std::get<LanguageModel>(load(gemma).model)->config.final_logit_soft_cap, 0.0);
+}
+
+TEST_F(LoadPretrained, UsesTheWindowsOfQwen2OnlyInTheirLayers) {
+  auto config = small_config("qwen2");
+  config.erase("head_dim");
+  config["sliding_window"] = 4;
+  EXPECT_EQ(stack_of(config).sliding_window, 0);
+  config["use_sliding_window"] = true;
+  config["max_window_layers"] = 1;
+  EXPECT_THAT(stack_of(config).sliding_window_pattern, ElementsAre(0, 4));
+  config["layer_types"] = {"sliding_attention", "full_attention"};
+  EXPECT_THAT(stack_of(config).sliding_window_pattern, ElementsAre(4, 0));
+}
+
+TEST_F(LoadPretrained, CollectsStopTokensOfAllFiles) {
+  auto config = small_config("llama");
+  config["eos_token_id"] = {3, 5};
+  write_pretrained(folder, config, weights_of(config));
+  replace_file(folder / "generation_config.json", R"({"eos_token_id": 4, "temperature": 0.6})");
+  EXPECT_THAT(load_pretrained(folder).eos_tokens, ElementsAre(3, 4, 5));
+}
+
+TEST_F(LoadPretrained, HasTheDtypeOfTheConfigOrTheOption) {
+  auto config = small_config("llama");
+  const auto dtype_of = [](const Pretrained& pretrained) {
+    return module_of(pretrained.model).parameters().front().scalar_type();
+  };
+  EXPECT_EQ(dtype_of(load(config)), torch::kFloat);
+  config["torch_dtype"] = "bfloat16";
+  EXPECT_EQ(dtype_of(load(config)), torch::kBFloat16);
+  config["dtype"] = "float16";
+  EXPECT_EQ(dtype_of(load(config)), torch::kHalf);
+  EXPECT_EQ(dtype_of(load_pretrained(folder, {.dtype = torch::kDouble})), torch::kDouble);
+}
+
+TEST_F(LoadPretrained, KeepsAHeadThatDiffersFromTheTiedEmbedding) {
+  const auto config = small_config("gpt2");
+  auto weights = weights_of(config);
+  weights["lm_head.weight"] = weights.at("wte.weight");
+  EXPECT_THAT(load(config, weights).warnings, IsEmpty());
+  weights["lm_head.weight"] = torch::randn({20, 8});
+  const auto pretrained = load(config, weights);
+  EXPECT_THAT(pretrained.warnings, SizeIs(1));
+  EXPECT_TRUE(state_of(pretrained).at("head.weight").equal(weights.at("lm_head.weight")));
+}
+
+TEST_F(LoadPretrained, ReadsShards) {
+  const auto config = small_config("gpt2");
+  const auto weights = weights_of(config);
+  const auto expected = state_of(load(config, weights));
+  fs::remove(folder / "model.safetensors");
+  json map;
+  std::map<std::string, std::map<std::string, torch::Tensor>> shards;
+  for (const auto& [name, tensor] : weights) {
+    const auto file = shards.size() < 2 || name < "h.1" ? "a.safetensors" : "b.safetensors";
+    shards[file][name] = tensor;
+    shards["b.safetensors"];
+    map[name] = file;
+  }
+  for (const auto& [file, tensors] : shards) save_safetensors(folder / file, {.tensors = tensors});
+  replace_file(folder / "model.safetensors.index.json", json{{"weight_map", map}}.dump());
+  for (const auto& [name, tensor] : state_of(load_pretrained(folder)))
+    EXPECT_TRUE(tensor.equal(expected.at(name))) << name;
+}
+
+TEST_F(LoadPretrained, ReadsTheSettingsOfSentenceTransformers) {
+  const auto config = small_config("bert");
+  write_pretrained(folder, config, weights_of(config));
+  const auto encoder = [&] { return std::get<SequenceClassifier>(load_pretrained(folder).model); };
+  EXPECT_EQ(encoder()->config.pooling, Pooling::mean);
+  EXPECT_FALSE(encoder()->config.normalize);
+  replace_file(folder / "modules.json",
+               R"([{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+                   {"idx": 1, "path": "1_P", "type": "sentence_transformers.models.Pooling"},
+                   {"idx": 2, "path": "2_N", "type": "sentence_transformers.models.Normalize"}])");
+  fs::create_directory(folder / "1_P");
+  replace_file(folder / "1_P/config.json",
+               R"({"word_embedding_dimension": 8, "pooling_mode_cls_token": true})");
+  EXPECT_EQ(encoder()->config.pooling, Pooling::first);
+  EXPECT_TRUE(encoder()->config.normalize);
+  replace_file(folder / "sentence_bert_config.json", R"({"max_seq_length": 7})");
+  EXPECT_EQ(load_pretrained(folder).tokenizer.truncation()->max_length, 7);
+  replace_file(folder / "1_P/config.json", R"({"pooling_mode_lasttoken": true})");
+  EXPECT_THAT([&] { load_pretrained(folder); },
+              throws_naming<InputError>("1_P/config.json", "pooling_mode_lasttoken", "true"));
+}
+
+TEST_F(LoadPretrained, EncodesTextsInTheirOrder) {
+  const auto config = small_config("bert");
+  auto pretrained = load(config);
+  const std::vector<std::string> texts{"w3", "w4 w5 w6 w7", "w8 w9", "", "w3"};
+  std::vector<std::size_t> done;
+  const auto vectors = pretrained.encode(
+      texts, {.batch_size = 2, .on_progress = [&](std::size_t n) { done.push_back(n); }});
+  EXPECT_THAT(done, ElementsAre(2, 4, 5));
+  EXPECT_EQ(vectors.sizes(), (std::vector<int64_t>{5, 8}));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    const auto alone = pretrained.encode(std::vector{texts[i]});
+    EXPECT_TRUE(close(vectors[static_cast<int64_t>(i)], alone[0], 1e-5)) << texts[i];
+  }
+  EXPECT_EQ(pretrained.encode(std::vector<std::string>()).sizes(), (std::vector<int64_t>{0, 8}));
+  EXPECT_THAT([&] { load(small_config("gpt2")).encode(texts); },
+              throws_naming<InputError>("language_model", "gpt2"));
+}
+
+/// Wrong input. Each message names the file, and the values found and expected.
+struct WrongFolder {
+  const char* name;
+  std::function<void(const fs::path&)> change;
+  std::vector<std::string> named;
+};
+
+/// Changes a key of config.json.
+auto with_key(const char* key, const json& value) {
+  return [=](const fs::path& folder) {
+    auto config = json::parse(read_bytes(folder / "config.json"));
+    config[key] = value;
+    replace_file(folder / "config.json", config.dump());
+  };
+}
+
+/// Changes the weights.
+auto with_weights(const std::function<void(std::map<std::string, torch::Tensor>&)>& change) {
+  return [=](const fs::path& folder) {
+    auto content = load_safetensors(folder / "model.safetensors");
+    change(content.tensors);
+    save_safetensors(folder / "model.safetensors", content);
+  };
+}
+
+/// Replaces the weights by an index with one entry.
+auto with_index(const json& file) {
+  return [=](const fs::path& folder) {
+    fs::rename(folder / "model.safetensors", folder / "a.safetensors");
+    replace_file(folder / "model.safetensors.index.json",
+                 json{{"weight_map", {{"wte.weight", file}}}}.dump());
+  };
+}
+
+TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
+  const auto index = "model.safetensors.index.json";
+  const std::vector<WrongFolder> cases{
+      {"no_config", [](auto& f) { fs::remove(f / "config.json"); }, {"config.json"}},
+      {"no_json", [](auto& f) { replace_file(f / "config.json", "{"); }, {"config.json"}},
+      {"no_object",
+       [](auto& f) { replace_file(f / "config.json", "[]"); },
+       {"config.json", "array"}},
+      {"model_type", with_key("model_type", "bloom"), {"config.json", "bloom", "gpt2"}},
+      {"class",
+       with_key("architectures", json{"GPT2ForTokenClassification"}),
+       {"GPT2ForTokenClassification", "GPT2LMHeadModel"}},
+      {"unknown_key", with_key("alibi", true), {"config.json", "alibi", "true"}},
+      {"wrong_type", with_key("n_layer", "two"), {"n_layer", "two"}},
+      {"zero", with_key("n_layer", 0), {"n_layer", "0", "1"}},
+      {"heads", with_key("n_head", 3), {"config.json", "8", "3"}},
+      {"huge", with_key("n_layer", int64_t{1} << 40), {"n_layer", "1099511627776"}},
+      {"unsupported",
+       with_key("scale_attn_by_inverse_layer_idx", true),
+       {"scale_attn_by_inverse_layer_idx", "true", "false"}},
+      {"activation", with_key("activation_function", "mish"), {"mish", "gelu_new"}},
+      {"layers", with_key("n_layer", 3), {"model.safetensors", "h.2.ln_1.weight"}},
+      {"width", with_key("n_embd", 1 << 20), {"wte.weight", "(20, 8)", "(20, 1048576)"}},
+      {"missing", with_weights([](auto& w) { w.erase("ln_f.bias"); }), {"ln_f.bias"}},
+      {"unexpected", with_weights([](auto& w) { w["extra"] = torch::ones(1); }), {"extra"}},
+      {"shape",
+       with_weights([](auto& w) {
+         w["wpe.weight"] = torch::ones({16, 9});
+       }),
+       {"wpe.weight", "(16, 9)", "(16, 8)"}},
+      {"twice",
+       with_weights([](auto& w) { w["transformer.ln_f.bias"] = torch::ones(8); }),
+       {"ln_f.bias", "transformer.ln_f.bias"}},
+      {"truncated",
+       [](auto& f) { fs::resize_file(f / "model.safetensors", 900); },
+       {"model.safetensors"}},
+      {"no_tokenizer", [](auto& f) { fs::remove(f / "tokenizer.json"); }, {"tokenizer.json"}},
+      {"no_weights", [](auto& f) { fs::remove(f / "model.safetensors"); }, {"model.safetensors"}},
+      {"pickle",
+       [](auto& f) { fs::rename(f / "model.safetensors", f / "pytorch_model.bin"); },
+       {"pytorch_model.bin", "model.safetensors"}},
+      {"outside", with_index("../a.safetensors"), {index, "../a.safetensors"}},
+      {"absolute", with_index("/etc/passwd"), {index, "/etc/passwd"}},
+      {"no_name", with_index(3), {index, "wte.weight", "3"}},
+      {"no_shard", with_index("b.safetensors"), {"b.safetensors"}},
+      {"not_in_index", with_index("a.safetensors"), {index, "a.safetensors"}},
+      {"link",
+       [&](auto& f) {
+         with_index("c.safetensors")(f);
+         fs::rename(f / "a.safetensors", f.parent_path() / "a.safetensors");
+         fs::create_symlink(f.parent_path() / "a.safetensors", f / "c.safetensors");
+       },
+       {index, "c.safetensors", "link"}},
+  };
+  const auto config = small_config("gpt2");
+  for (const auto& [name, change, named] : cases) {
+    SCOPED_TRACE(name);
+    fs::remove_all(folder);
+    write_pretrained(folder, config, weights_of(config));
+    change(folder);
+    std::vector<testing::Matcher<const std::string&>> names;
+    for (const auto& each : named) names.emplace_back(Names(each));
+    EXPECT_THAT([&] { load_pretrained(folder); },
+                testing::ThrowsMessage<InputError>(testing::AllOfArray(names)));
+  }
+}
+
+}  // namespace
+}  // namespace attend
