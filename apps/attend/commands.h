@@ -9,6 +9,7 @@ void add_train_command(CLI::App& app);
 void add_lr_find_command(CLI::App& app);
 void add_eval_command(CLI::App& app);
 void add_predict_command(CLI::App& app);
+void add_embed_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_export_command(CLI::App& app);
 void add_models_command(CLI::App& app);

@@ -5,6 +5,7 @@
 #include "attend/train/task_objective.h"
 #include "commands.h"
 #include "evaluation_text.h"
+#include "io/files.h"
 #include "io/parse_json.h"
 #include "options.h"
 #include "overrides.h"
@@ -12,6 +13,7 @@
 #include "run_overview.h"
 #include "terminal.h"
 #include "train/run_record.h"
+#include "train/text_windows.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -22,6 +24,7 @@
 #include <limits>
 #include <memory>
 #include <tuple>
+#include <utility>
 
 namespace attend::app {
 namespace {
@@ -101,7 +104,7 @@ int64_t count_unknown(const std::vector<train::Batch>& batches, const Tokenizer&
 }
 
 /// Perplexity is defined for models that predict tokens.
-bool has_perplexity(const train::Model& model) {
+bool has_perplexity(const Model& model) {
   return !std::holds_alternative<SequenceClassifier>(model);
 }
 
@@ -143,7 +146,49 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
   fmt::print("{}\n", json_text(json));
 }
 
+/// Prints the perplexity of a published language model on a file.
+void evaluate_pretrained(const EvalArguments& arguments) {
+  constexpr int64_t kMaxContext = 1024;  // a longer one needs much memory for the logits
+  for (const auto& [flag, name] : {std::pair("--text-column", &arguments.text_column),
+                                   std::pair("--label-column", &arguments.label_column)}) {
+    if (!name->empty()) refuse_without_effect(flag, "on a published model");
+  }
+  const auto& directory = arguments.run.directory();
+  auto pretrained = arguments.run.load_pretrained();
+  const auto* model = std::get_if<LanguageModel>(&pretrained.model);
+  if (model == nullptr) {
+    throw InputError(fmt::format("{}: expected a language model, found a {}", directory,
+                                 kModelKinds.at(pretrained.model.index())));
+  }
+  if (arguments.file.empty())
+    throw InputError(
+        fmt::format("{}: a published model has no validation data: pass FILE", directory));
+  const auto context = std::min(kMaxContext, (*model)->config.max_seq_len);
+  const auto text = read_text(arguments.file, text_limit(arguments.max_text_bytes));
+  const auto tokens = torch::tensor(pretrained.tokenizer.encode(text).ids, torch::kLong);
+  const auto batches =
+      with_source(arguments.file, [&] { return train::text_windows(tokens, context, /*size=*/1); });
+  Activity activity("evaluating", "windows");
+  const auto result =
+      train::evaluate(pretrained.model, batches, train::Precision::fp32,
+                      [&](int64_t done, int64_t count) { activity.show(done, count); });
+  if (arguments.json) {
+    const nlohmann::ordered_json json{{"model", directory},
+                                      {"file", arguments.file},
+                                      {"context", context},
+                                      {"val_loss", result.loss},
+                                      {"perplexity", std::exp(result.loss)},
+                                      {"val_targets", result.num_targets}};
+    fmt::print("{}\n", json_text(json));
+    return;
+  }
+  fmt::print("val loss    {:.4f} ({} of {}, in windows of {} tokens)\n", result.loss,
+             targets_text(result, pretrained.model), arguments.file, context);
+  fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
+}
+
 void run_eval(const EvalArguments& arguments) {
+  if (is_pretrained(arguments.run.directory())) return evaluate_pretrained(arguments);
   auto run = arguments.run.load();
   run.recipe.data.max_text_bytes = arguments.max_text_bytes;
   const auto batches = evaluation_batches(arguments, run);
@@ -172,9 +217,9 @@ void run_eval(const EvalArguments& arguments) {
 
 void add_eval_command(CLI::App& app) {
   auto* command =
-      app.add_subcommand("eval", "Evaluate a trained model on its validation data or on a file");
+      app.add_subcommand("eval", "Evaluate a model on the validation data of its run or on a file");
   auto arguments = std::make_shared<EvalArguments>();
-  arguments->run.add_to(*command);
+  arguments->run.add_to(*command, "run", kRunOrPretrained);
   command
       ->add_option(
           "file", arguments->file,
@@ -199,13 +244,16 @@ void add_eval_command(CLI::App& app) {
                  "val_targets (number of tokens, or of sequences for a classifier), val_accuracy "
                  "(0 to 1); for a classifier also truncated (number of texts with more than "
                  "max_seq_len tokens), classes (class, precision, recall, f1, support) and "
-                 "confusion_matrix (row = true class, column = predicted class)")
+                 "confusion_matrix (row = true class, column = predicted class); for a published "
+                 "model: model, file, context (tokens in a window), val_loss, perplexity, "
+                 "val_targets")
       ->group("Output");
   command->footer(
       "Examples:\n"
       "  attend eval runs/first\n"
       "  attend eval runs/first --weights last\n"
-      "  attend eval runs/text other.txt --json");
+      "  attend eval runs/text other.txt --json\n"
+      "  attend eval gpt2 other.txt");
   command->callback([=] { run_eval(*arguments); });
 }
 

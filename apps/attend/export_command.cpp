@@ -4,6 +4,7 @@
 #include "attend/model_export/export_plan.h"
 #include "attend/nn/cast_copy.h"
 #include "commands.h"
+#include "io/files.h"
 #include "io/utf8.h"
 #include "options.h"
 #include "output_file.h"
@@ -55,6 +56,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kClassesFile = "classes.json";  // JSON array of class names
+
 struct ExportArguments {
   RunOption run;
   std::string out;
@@ -79,21 +82,29 @@ ExportFormat format_of(const ExportArguments& arguments) {
                   arguments.out, choices<ExportFormat>()));
 }
 
-/// Returns the class names of a classifier as a file with a JSON array; empty for other models.
-std::map<std::string, std::string> classes_file(const train::Run& run) {
-  if (run.classes.empty()) return {};
-  return {{"classes.json", nlohmann::json(run.classes).dump()}};
-}
+/// A model to export, of a run or of a published folder.
+struct ExportedModel {
+  Model model;
+  /// Stored in the exported file, unless it is a safetensors file: the tokenizer's files,
+  /// recipe.toml or config.json, and the class names of a classifier.
+  std::map<std::string, std::string> extra_files;
+};
 
-/// Returns the tokenizer's files, recipe.toml and the class names. They are stored in the exported
-/// file, unless it is a safetensors file.
-std::map<std::string, std::string> extra_files(const train::Run& run) {
-  auto files = run.tokenizer->files();
+ExportedModel exported_model(const train::Run& run) {
+  ExportedModel exported{run.model, run.tokenizer->files()};
   auto recipe = run.recipe;
   for (auto* paths : train::paths_of(recipe)) paths->clear();  // of this machine
-  files.emplace(train::RunFiles::recipe, train::to_toml(recipe));
-  files.merge(classes_file(run));
-  return files;
+  exported.extra_files.emplace(train::RunFiles::recipe, train::to_toml(recipe));
+  if (!run.classes.empty())
+    exported.extra_files.emplace(kClassesFile, nlohmann::json(run.classes).dump());
+  return exported;
+}
+
+ExportedModel exported_model(Pretrained pretrained, const fs::path& folder) {
+  ExportedModel exported{std::move(pretrained.model), {}};
+  for (const char* name : {"config.json", "tokenizer.json"})
+    exported.extra_files.emplace(name, read_bytes(folder / name));
+  return exported;
 }
 
 /// Encodes binary files, such as tokenizer.model, as tokenizer.model.base64, because .pt2 and ONNX
@@ -120,14 +131,14 @@ void check_options(const ExportArguments& arguments, ExportFormat format) {
     refuse_without_effect("--with-cache", where, "call the method step of the file");
 }
 
-template <typename Model>
-ExportPlan plan_of(const Model& model, const ExportArguments& arguments) {
+template <typename Kind>
+ExportPlan plan_of(const Kind& model, const ExportArguments& arguments) {
   if (!arguments.with_cache) return plan_export(model);
-  if constexpr (std::is_same_v<Model, LanguageModel>) {
+  if constexpr (std::is_same_v<Kind, LanguageModel>) {
     return plan_export_with_cache(model);
   } else {
     throw InputError(fmt::format("--with-cache: expected a language model, found a {}",
-                                 train::kModelKinds.at(train::Model(model).index())));
+                                 kModelKinds.at(Model(model).index())));
   }
 }
 
@@ -155,11 +166,11 @@ CastPlan cast_plan_of(const Model& model, const ExportArguments& arguments) {
   return cast;
 }
 
-ExportReport write(CastPlan& cast, train::Run& run, ExportFormat format,
-                   const ExportArguments& arguments) {
+ExportReport write(CastPlan& cast, const std::map<std::string, std::string>& extra_files,
+                   ExportFormat format, const ExportArguments& arguments) {
   const fs::path out = arguments.out;
   auto& plan = cast.plan;
-  plan.options.extra_files = extra_files(run);
+  plan.options.extra_files = extra_files;
   if (format == ExportFormat::pt2 || format == ExportFormat::onnx)
     plan.options.extra_files = texts_of(plan.options.extra_files);
   const Activity activity("exporting");
@@ -171,8 +182,9 @@ ExportReport write(CastPlan& cast, train::Run& run, ExportFormat format,
     case ExportFormat::onnx:
       return export_onnx(plan, out, arguments.onnx);
     case ExportFormat::safetensors: {
-      auto metadata = classes_file(run);
-      metadata.emplace("format", "pt");
+      std::map<std::string, std::string> metadata{{"format", "pt"}};
+      const auto classes = extra_files.find(kClassesFile);
+      if (classes != extra_files.end()) metadata.insert(*classes);
       save_safetensors(out, {.tensors = state_dict(*plan.model), .metadata = metadata});
       return {};
     }
@@ -202,10 +214,14 @@ void run_export(const ExportArguments& arguments) {
     check_output_file("-o", arguments.out + ".data", arguments.run.directory(),
                       arguments.overwrite);
   }
-  auto run = arguments.run.load();
+  const auto& directory = arguments.run.directory();
+  const auto exported =
+      is_pretrained(directory)
+          ? exported_model(arguments.run.load_pretrained(torch::kFloat), directory)
+          : exported_model(arguments.run.load());
   auto cast =
-      std::visit([&](const auto& model) { return cast_plan_of(model, arguments); }, run.model);
-  const auto report = write(cast, run, format, arguments);
+      std::visit([&](const auto& model) { return cast_plan_of(model, arguments); }, exported.model);
+  const auto report = write(cast, exported.extra_files, format, arguments);
   const auto second = report.external_data.empty()
                           ? ""
                           : fmt::format(", and {}, {} bytes", report.external_data.string(),
@@ -229,9 +245,9 @@ void run_export(const ExportArguments& arguments) {
 
 void add_export_command(CLI::App& app) {
   auto* command = app.add_subcommand(
-      "export", "Export a trained model to TorchScript, .pt2, ONNX or safetensors");
+      "export", "Export a trained or published model to TorchScript, .pt2, ONNX or safetensors");
   auto arguments = std::make_shared<ExportArguments>();
-  arguments->run.add_to(*command);
+  arguments->run.add_to(*command, "run", kRunOrPretrained);
   arguments->run.add_device_to(*command, "cpu");
   command->add_option("-o,--out", arguments->out, "output file, e.g. model.pt")
       ->required()
@@ -270,7 +286,8 @@ void add_export_command(CLI::App& app) {
       "pt2           torch.export.load in Python, load_pt2 in C++, AOTInductor\n"
       "onnx          onnxruntime and other ONNX runtimes\n"
       "safetensors   weights only\n\n"
-      "All formats except safetensors contain tokenizer.json and recipe.toml as extra files.\n"
+      "All formats except safetensors contain tokenizer.json and recipe.toml, or config.json of a\n"
+      "published model, as extra files.\n"
       "If the run has a subword tokenizer, they also contain tokenizer.model (TorchScript) or\n"
       "tokenizer.model.base64 (.pt2 and ONNX).\n"
       "Before a TorchScript or .pt2 file is written, its content is loaded and compared with the\n"
@@ -279,7 +296,8 @@ void add_export_command(CLI::App& app) {
       "  attend export runs/first -o model.pt\n"
       "  attend export runs/first -o model.onnx\n"
       "  attend export runs/first -o model.onnx --with-cache --dtype fp16 --opset 23\n"
-      "  attend export runs/first --weights last --format pt2 -o newest.bin");
+      "  attend export runs/first --weights last --format pt2 -o newest.bin\n"
+      "  attend export all-MiniLM-L6-v2 -o minilm.onnx");
   command->callback([=] { run_export(*arguments); });
 }
 

@@ -2,13 +2,13 @@
 #include "attend/io/text_stream.h"
 #include "attend/models/generation.h"
 #include "attend/models/prepare_for_inference.h"
-#include "attend/train/answer.h"
 #include "commands.h"
 #include "io/parse_json.h"
 #include "options.h"
 #include "prompt.h"
 #include "run_option.h"
 #include "terminal.h"
+#include "text_model.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -39,36 +39,29 @@ struct GenerateArguments {
 /// stop text, and the bytes of an incomplete UTF-8 character, are buffered.
 class TokenStream {
  public:
-  /// Decodes a sequence of tokens. When a token is appended to a sequence, the text of the longer
-  /// sequence must begin with the text of the shorter one.
-  using Decode = std::function<std::string(const std::vector<int64_t>&)>;
   using Print = std::function<void(const std::string&)>;
 
-  /// `previous`: the token before the first added token, if any. `stops`: see `TextStream`.
-  TokenStream(Decode decode, std::optional<int64_t> previous, const std::vector<std::string>& stops,
-              Print print)
-      : decode_(std::move(decode)), previous_(previous), stream_(stops), print_(std::move(print)) {}
+  /// `stops`: see `TextStream`.
+  TokenStream(TextModel::Decoder decoder, const std::vector<std::string>& stops, Print print)
+      : decoder_(std::move(decoder)), stream_(stops), print_(std::move(print)) {}
 
   /// Adds a token; returns false once a stop text was found.
   bool add(int64_t token) {
-    // Decodes the new token together with the previous token: otherwise, the text would lack the
-    // space between two words.
-    const auto text = previous_ ? decode_({*previous_, token}).substr(decode_({*previous_}).size())
-                                : decode_({token});
-    previous_ = token;
     ++tokens_;
-    print_(stream_.add(text));
+    print_(stream_.add(decoder_(token)));
     return !stopped_by();
   }
   /// Prints the buffered text.
-  void finish() { print_(stream_.finish()); }
+  void finish() {
+    if (!stopped_by()) print_(stream_.add(decoder_(std::nullopt)));
+    print_(stream_.finish());
+  }
 
   int64_t tokens() const { return tokens_; }
   const std::optional<std::string>& stopped_by() const { return stream_.stopped_by(); }
 
  private:
-  Decode decode_;
-  std::optional<int64_t> previous_;
+  TextModel::Decoder decoder_;
   TextStream stream_;
   Print print_;
   int64_t tokens_ = 0;
@@ -76,7 +69,7 @@ class TokenStream {
 
 /// Generates tokens with a LanguageModel or a Seq2Seq.
 struct GenerateVisitor {
-  const train::Run& run;
+  const TextModel& text;
   const std::vector<int64_t>& prompt;
   const GenerationOptions& options;
 
@@ -84,54 +77,40 @@ struct GenerateVisitor {
     return generate(model, prompt, options);
   }
   GeneratedSequence operator()(const Seq2Seq& model) const {
-    return generate(model, prompt, train::answer_tokens(*run.tokenizer), options);
+    return generate(model, prompt, text.special_tokens, options);
   }
   GeneratedSequence operator()(const SequenceClassifier&) const {
     return {};
-  }  // never called: run_generate throws
+  }  // never called: text_model_of throws
 };
-
-/// Returns the token of a line break; empty if the vocabulary has none. A text can begin after a
-/// line break, so this token replaces an empty prompt.
-std::vector<int64_t> line_break(const Tokenizer& tokenizer) {
-  for (int64_t id = 0; id < tokenizer.size(); ++id) {
-    if (tokenizer.decode({id}) == "\n") return {id};
-  }
-  return {};
-}
 
 /// Generates samples for a prompt, each with its own seed.
 class TextGenerator {
  public:
-  TextGenerator(train::Run run, const Prompt& prompt, const GenerateArguments& arguments)
-      : run_(std::move(run)), prompt_(encode(prompt)), arguments_(arguments) {}
+  TextGenerator(TextModel text, const Prompt& prompt, const GenerateArguments& arguments)
+      : text_(std::move(text)), prompt_(encode(prompt)), arguments_(arguments) {}
 
-  /// True if the generated text continues the prompt (language model), false if it answers the
-  /// prompt (seq2seq).
-  bool continues() const { return std::holds_alternative<LanguageModel>(run_.model); }
+  bool continues() const { return text_.continues(); }
 
   /// Generates sample n, counted from 0, with the seed `seed(n)`. Calls `print` with each piece of
   /// text. The returned stream contains the number of tokens, and the stop text if one was found.
   TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
-    const auto decode = [this](const auto& tokens) { return run_.tokenizer->decode(tokens); };
-    const auto before = continues() ? std::optional(prompt_.back()) : std::nullopt;
-    TokenStream stream(decode, before, arguments_.stops, print);
+    TokenStream stream(text_.decoder(prompt_), arguments_.stops, print);
     auto options = arguments_.options;
     options.seed = seed(n);
-    const auto& task = train::find_task(run_.recipe.task);
-    if (*task.eos_token != '\0') options.eos_tokens = run_.tokenizer->encode(task.eos_token);
+    options.eos_tokens = text_.eos_tokens;
     auto tokens = prompt_;
     // Adds a token; returns false if it is the last one.
     const auto add = [&](int64_t token) {
       const bool is_last = !stream.add(token);
-      if (task.ends_with_answer == nullptr) return !is_last;
+      if (!text_.is_complete) return !is_last;
       tokens.push_back(token);
-      return !is_last && !task.ends_with_answer(decode(tokens));
+      return !is_last && !text_.is_complete(tokens);
     };
     if (options.num_beams == 1) {
       options.on_token = [&](const GeneratedToken& token) { return add(token.token); };
     }
-    const auto result = std::visit(GenerateVisitor{run_, prompt_, options}, run_.model);
+    const auto result = std::visit(GenerateVisitor{text_, prompt_, options}, text_.model);
     // Without beam search, `on_token` has already added the tokens to `stream`.
     for (const auto token : result.tokens) {
       if (options.num_beams == 1 || !add(token)) break;
@@ -145,24 +124,23 @@ class TextGenerator {
  private:
   std::vector<int64_t> encode(const Prompt& prompt) const {
     return with_source(prompt.source, [&] {
-      auto tokens = with_options_of_task(run_.recipe.task,
-                                         [&] { return run_.tokenizer->encode(prompt.text); });
-      if (tokens.empty() && continues()) tokens = line_break(*run_.tokenizer);
+      auto tokens = text_.encode(prompt.text);
+      if (tokens.empty()) tokens = text_.empty_prompt;
       if (tokens.empty())
         throw InputError(
             "the prompt is empty and the model cannot begin with a line break: expected at "
             "least one token");
-      const auto longest = run_.recipe.max_seq_len();
-      if (!continues() && std::ssize(tokens) > longest) {
+      const auto* seq2seq = std::get_if<Seq2Seq>(&text_.model);
+      if (seq2seq != nullptr && std::ssize(tokens) > (*seq2seq)->config.max_seq_len) {
         throw InputError(
             fmt::format("the prompt has {} tokens, expected at most {} (max_seq_len of the model)",
-                        tokens.size(), longest));
+                        tokens.size(), (*seq2seq)->config.max_seq_len));
       }
       return tokens;
     });
   }
 
-  train::Run run_;
+  TextModel text_;
   std::vector<int64_t> prompt_;
   const GenerateArguments& arguments_;
 };
@@ -239,16 +217,12 @@ void run_generate(const CLI::App& command, GenerateArguments& arguments) {
   check_effects(command, arguments);
   if (arguments.options.num_beams > 1)
     arguments.options.sampling.temperature = 0.0;  // beam search requires 0; the default is 0.8
-  auto run = arguments.run.load();
-  if (std::holds_alternative<SequenceClassifier>(run.model)) {
-    throw InputError(fmt::format(
-        "{0}: the model is a sequence_classifier, which cannot generate text; use attend predict "
-        "{0}",
-        arguments.run.directory()));
-  }
-  if (arguments.weight_format) prepare(train::module_of(run.model), *arguments.weight_format);
+  const auto& directory = arguments.run.directory();
+  auto text = is_pretrained(directory) ? text_model_of(arguments.run.load_pretrained(), directory)
+                                       : text_model_of(arguments.run.load(), directory);
+  if (arguments.weight_format) prepare(module_of(text.model), *arguments.weight_format);
   const auto prompt = arguments.prompt.read();
-  TextGenerator generator(std::move(run), prompt, arguments);
+  TextGenerator generator(std::move(text), prompt, arguments);
   (arguments.json ? print_samples_as_json : print_samples)(generator, prompt, arguments);
 }
 
@@ -333,9 +307,9 @@ void add_output(CLI::App& command, GenerateArguments& arguments) {
 }  // namespace
 
 void add_generate_command(CLI::App& app) {
-  auto* command = app.add_subcommand("generate", "Generate text with a trained model");
+  auto* command = app.add_subcommand("generate", "Generate text with a trained or published model");
   auto arguments = std::make_shared<GenerateArguments>();
-  arguments->run.add_to(*command);
+  arguments->run.add_to(*command, "run", kRunOrPretrained);
   arguments->run.add_device_to(*command);
   add_weight_format(*command, *arguments);
   arguments->prompt.add_to(*command);
@@ -345,7 +319,8 @@ void add_generate_command(CLI::App& app) {
       "Examples:\n"
       "  attend generate runs/text --prompt \"The \" --max-new-tokens 300 --top-p 0.9\n"
       "  attend generate runs/translation --prompt \"the red cat sees the dog\"\n"
-      "  attend generate runs/text --num-samples 3 --stop . < prompt.txt");
+      "  attend generate runs/text --num-samples 3 --stop . < prompt.txt\n"
+      "  attend generate Qwen3-0.6B --prompt \"The capital of France is\" --temperature 0");
   command->callback([=] { run_generate(*command, *arguments); });
 }
 

@@ -2,10 +2,13 @@
 #include "attend/export/torchscript_contents.h"
 #include "attend/input_error.h"
 #include "attend/io/file_kind.h"
+#include "attend/io/safetensors.h"
+#include "attend/pretrained/pretrained.h"
 #include "attend/pt2/pt2_contents.h"
 #include "attend/train/checkpoint_store.h"
 #include "commands.h"
 #include "inspect_run.h"
+#include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "number_text.h"
@@ -119,9 +122,39 @@ InspectReport inspect_pt2(const std::string& path) {
   return report;
 }
 
+/// Adds a line for each value of `config`; the values of an object have its name before theirs.
+void add_config_lines(const nlohmann::ordered_json& config, const std::string& prefix,
+                      std::string& lines) {
+  for (const auto& [key, value] : config.items()) {
+    if (value.is_object()) {
+      add_config_lines(value, prefix + key + ".", lines);
+    } else {
+      lines += report_line(
+          "config", fmt::format("{} = {}", printable(prefix + key), printable(json_text(value))));
+    }
+  }
+}
+
+/// Reports `config.json` and the names, shapes and dtypes of the tensors in the files.
+InspectReport inspect_pretrained(const std::filesystem::path& folder) {
+  const auto path = folder / "config.json";
+  const nlohmann::ordered_json config =
+      with_source(path.string(), [&] { return parse_json(read_text(path)); });
+  const SafetensorsFiles files(pretrained_weights_file(folder));
+  SafetensorsHeader header;
+  for (const auto& [name, entry] : files.entries()) header.entries.push_back(entry);
+  InspectReport report;
+  report.header = report_line("kind", "published model");
+  add_config_lines(config, "", report.header);
+  report.json = {{"kind", "pretrained"}, {"path", folder.string()}, {"config", config}};
+  report.tensors = tensors_of(header);
+  return report;
+}
+
 InspectReport inspect(const InspectArguments& arguments) {
   const auto& path = arguments.path;
   if (std::filesystem::is_directory(path)) {
+    if (is_pretrained(path)) return inspect_pretrained(path);
     if (train::CheckpointStore::is_checkpoint(path)) return inspect_checkpoint(path);
     if (const auto latest = train::CheckpointStore(path).latest(); !latest.empty()) {
       throw InputError(

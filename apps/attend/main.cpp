@@ -95,6 +95,7 @@ int main(int argc, char** argv) {
   attend::app::add_lr_find_command(app);
   attend::app::add_eval_command(app);
   attend::app::add_predict_command(app);
+  attend::app::add_embed_command(app);
   attend::app::add_generate_command(app);
   attend::app::add_export_command(app);
   attend::app::add_tasks_command(app);

@@ -3,21 +3,18 @@
 #include "attend/train/answer.h"
 #include "commands.h"
 #include "evaluation_text.h"
-#include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "options.h"
-#include "prompt.h"
 #include "run_option.h"
 #include "terminal.h"
+#include "texts_option.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <functional>
-#include <iostream>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -28,10 +25,8 @@ namespace {
 
 struct PredictArguments {
   RunOption run;
-  std::vector<std::string> texts;
-  std::string file;
+  TextsOption texts;
   int64_t top = 1;  ///< number of classes per text; 0 = all
-  int64_t max_text_bytes = kMaxPromptBytes;
   bool json = false;
 };
 
@@ -57,7 +52,7 @@ class Predictor {
       throw InputError(fmt::format(
           "{0}: attend predict requires a sequence_classifier, found a {1}; use attend generate "
           "{0}",
-          arguments.run.directory(), train::model_kind(run_.recipe.model)));
+          arguments.run.directory(), model_kind(run_.recipe.model)));
     }
     if (arguments.top > num_classes()) {
       write_error(
@@ -100,28 +95,7 @@ class Predictor {
       write_error(fmt::format("unknown {}\n", unknown_text(num_unknown_, num_texts_)));
   }
 
-  void print_lines(std::istream& input, const std::string& source, std::size_t batch_size) {
-    try {
-      add_lines(input, source, batch_size);
-    } catch (const InputError&) {
-      print_predictions();  // those of the lines before
-      throw;
-    }
-    print_predictions();
-  }
-
  private:
-  void add_lines(std::istream& input, const std::string& source, std::size_t batch_size) {
-    std::string line;
-    for (int64_t number = 1;; ++number) {
-      const auto place = fmt::format("{}:{}", source, number);
-      if (!read_line(input, line, place, text_limit(arguments_.max_text_bytes))) return;
-      if (line.ends_with('\r')) line.pop_back();
-      if (number == 1) line.erase(0, line.size() - without_byte_order_mark(line, place).size());
-      add(line, place, batch_size);
-    }
-  }
-
   int64_t num_classes() const { return std::ssize(run_.classes); }
 
   Question question(const std::string& text) {
@@ -182,42 +156,18 @@ class Predictor {
 };
 
 void run_predict(const PredictArguments& arguments) {
-  constexpr std::size_t kBatchSize = 1024;
+  const std::size_t batch_size = arguments.texts.are_in_a_file() ? 1024 : 1;
   Predictor predictor(arguments);
-  if (!arguments.texts.empty()) {
-    for (const auto& text : arguments.texts)
-      predictor.add(text, fmt::format("'{}'", printable(text)), /*batch_size=*/1);
-  } else if (!arguments.file.empty() && arguments.file != "-") {
-    auto lines = open_to_read(arguments.file);
-    predictor.print_lines(lines, arguments.file, kBatchSize);
-  } else if (arguments.file.empty() && input_is_terminal()) {
-    throw InputError("no text: expected TEXT, --file FILE or lines on standard input");
-  } else {
-    // A program that writes a line may wait for its answer.
-    predictor.print_lines(std::cin, "standard input", /*batch_size=*/1);
+  try {
+    arguments.texts.for_each([&](const std::string& text, const std::string& place) {
+      predictor.add(text, place, batch_size);
+    });
+  } catch (const InputError&) {
+    predictor.print_predictions();  // those of the lines before
+    throw;
   }
+  predictor.print_predictions();
   predictor.print_unusual();
-}
-
-/// Adds the arguments TEXT. CLI11 would parse a text such as [()] as a list and remove its
-/// brackets. Therefore the texts are collected by a validator, which CLI11 calls with the unchanged
-/// argument. CLI11 also validates the parsed lists, after it has called the callback of the
-/// argument `run`. With an unlimited number of expected texts, arguments after "--" are texts also
-/// if other texts precede them.
-CLI::Option* add_texts(CLI::App& command, std::vector<std::string>& texts) {
-  const auto* run = command.get_option("run");
-  command.validate_positionals();
-  return command
-      .add_option("text", CLI::callback_t([](const auto&) { return true; }),
-                  "texts to classify [lines of standard input]")
-      ->type_name("TEXT")
-      ->expected(CLI::detail::expected_max_vector_size, -1)
-      ->allow_extra_args()
-      ->take_all()
-      ->check([run, &texts](const std::string& text) {
-        if (!run->get_callback_run()) texts.push_back(text);
-        return std::string();
-      });
 }
 
 }  // namespace
@@ -226,15 +176,7 @@ void add_predict_command(CLI::App& app) {
   auto* command = app.add_subcommand("predict", "Predict the classes of texts with a classifier");
   auto arguments = std::make_shared<PredictArguments>();
   arguments->run.add_to(*command);
-  auto* texts = add_texts(*command, arguments->texts);
-  command
-      ->add_option("--file", arguments->file,
-                   "file with one text per line; - = standard input [standard input]")
-      ->type_name("FILE")
-      ->check([](const std::string& file) { return file.empty() ? "must not be empty" : ""; })
-      ->excludes(texts);
-  add_number(*command, "--max-text-bytes", arguments->max_text_bytes, kPositive,
-             "maximum size of a line of --file or standard input", "BYTES");
+  arguments->texts.add_to(*command, "run", "texts to classify [lines of standard input]");
   arguments->run.add_device_to(*command);
   add_number(*command, "--top", arguments->top, kNotNegative,
              "number of classes to print per text, most probable first; 0 = all", "CLASSES")

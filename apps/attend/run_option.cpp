@@ -4,6 +4,7 @@
 #include "attend/train/device.h"
 #include "attend/train/run_directory.h"
 #include "options.h"
+#include "terminal.h"
 #include "train/run_files.h"
 
 #include <fmt/format.h>
@@ -29,8 +30,8 @@ void check_has_best_weights(const train::RunDirectory& run) {
 
 }  // namespace
 
-void RunOption::add_to(CLI::App& command) {
-  command.add_option("run", directory_, "run directory")->required()->type_name("DIR");
+void RunOption::add_to(CLI::App& command, const char* name, const char* help) {
+  command.add_option(name, directory_, help)->required()->type_name("DIR");
   add_weights_to(command);
 }
 
@@ -61,6 +62,17 @@ void RunOption::add_device_to(CLI::App& command, const std::string& device) {
       ->group(kGroup);
 }
 
+Pretrained RunOption::load_pretrained(std::optional<torch::ScalarType> dtype) const {
+  if (weights_ == train::Weights::last)
+    refuse_without_effect("--weights last", "on a published model");
+  if (threads_ > 0) train::set_num_threads(threads_);
+  auto pretrained = attend::load_pretrained(
+      directory_, {.dtype = dtype, .device = train::resolve_device(device_)});
+  for (const auto& warning : pretrained.warnings)
+    write_error(fmt::format("{}: {}\n", directory_, warning));
+  return pretrained;
+}
+
 train::Run RunOption::load(const std::string& path) const {
   const auto device = train::resolve_device(device_);
   const auto directory = train::RunDirectory::open(path);
@@ -70,7 +82,7 @@ train::Run RunOption::load(const std::string& path) const {
   train::set_num_threads(threads_ > 0 ? threads_ : std::min(trained_with, available));
   if (weights_ == train::Weights::best) check_has_best_weights(directory);
   auto run = directory.load(weights_);
-  train::module_of(run.model).to(device);
+  module_of(run.model).to(device);
   return run;
 }
 

@@ -1,19 +1,25 @@
 #pragma once
 
+#include "attend/pretrained/pretrained.h"
 #include "attend/train/run_directory.h"
 
 #include <CLI/App.hpp>
 
+#include <optional>
 #include <string>
 
 namespace attend::app {
 
+/// Help of an argument that is a run or a published model.
+inline constexpr const char* kRunOrPretrained =
+    "run directory, or folder of a published model with config.json";
+
 /// Options for a trained run: directory, weights, device and threads.
 class RunOption {
  public:
-  /// Adds the argument `run` and the option --weights. Parsing `command` writes their values to
+  /// Adds the argument `name` and the option --weights. Parsing `command` writes their values to
   /// *this, so *this must not be moved or destroyed before `command` is parsed.
-  void add_to(CLI::App& command);
+  void add_to(CLI::App& command, const char* name = "run", const char* help = "run directory");
   /// Adds the option --weights to a command that names its run in another way. Parsing writes to
   /// *this, as for `add_to`.
   void add_weights_to(CLI::App& command);
@@ -28,6 +34,10 @@ class RunOption {
   train::Run load() const { return load(directory_); }
   /// Does the same for the run in `directory`.
   train::Run load(const std::string& directory) const;
+  /// Sets LibTorch's number of CPU threads, and loads a published model to the device. `dtype`: see
+  /// `PretrainedOptions`. Throws
+  /// InputError in the same cases as `attend::load_pretrained`.
+  Pretrained load_pretrained(std::optional<torch::ScalarType> dtype = std::nullopt) const;
 
  private:
   std::string directory_;

@@ -130,7 +130,7 @@ class WrongInput(SensesTest):
         self.refuses(["train", "--layerz", 2], "train: unknown argument '--layerz'", "did you mean '--num-layers'?")
         self.refuses(["trian"], "unknown subcommand 'trian'", "did you mean 'train'?")
         self.refuses(["train", "--task", "sense"], "unknown task 'sense'", "'senses'")
-        self.refuses([], "missing subcommand: expected one of train, lr-find, eval, predict, generate, export")
+        self.refuses([], "missing subcommand: expected one of train, lr-find, eval, predict, embed, generate, export")
         self.refuses(["train", "--out"], "--out")
 
     def test_messages_name_the_value_found_and_the_one_expected(self):

@@ -7,6 +7,7 @@
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
+#include "train/text_windows.h"
 
 #include <fmt/format.h>
 
@@ -111,29 +112,6 @@ torch::Tensor encode_text(const Tokenizer& tokenizer, std::string_view text) {
     if (!pieces[i].defined()) tokenizer.encode(text.substr(0, bounds[i + 1]));
   }
   return pieces.empty() ? torch::empty({0}, options) : torch::cat(pieces);
-}
-
-/// Splits tokens (N) into non-overlapping windows of `context` tokens; the last window may be
-/// shorter. Each token except the first is a target exactly once. Returns batches of at most `size`
-/// windows. Throws InputError for fewer than two tokens.
-std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, int64_t size) {
-  if (tokens.size(0) < 2) {
-    throw InputError(fmt::format("expected at least two tokens, found {}", tokens.size(0)));
-  }
-  const int64_t predicted = tokens.size(0) - 1;
-  const int64_t whole = predicted / context * context;
-  std::vector<Batch> batches;
-  for (int64_t begin = 0; begin < predicted;) {
-    const int64_t end = begin < whole ? std::min(begin + size * context, whole) : predicted;
-    const auto part = tokens.slice(0, begin, end + 1).to(torch::kLong);
-    const auto rows = [&](int64_t shift) {  // views, since targets repeat all tokens but one
-      const auto row = part.slice(0, shift, shift + end - begin);
-      return row.view({-1, std::min(context, end - begin)});  // (B, T)
-    };
-    batches.push_back({rows(0), rows(1)});
-    begin = end;
-  }
-  return batches;
 }
 
 /// Returns the tokens of texts (N). Errors name the file, the position in it and what to do.
@@ -258,6 +236,26 @@ std::vector<Batch> batches_of_text(const std::filesystem::path& path, const Reci
 }
 
 }  // namespace
+
+std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context, int64_t size) {
+  if (tokens.size(0) < 2) {
+    throw InputError(fmt::format("expected at least two tokens, found {}", tokens.size(0)));
+  }
+  const int64_t predicted = tokens.size(0) - 1;
+  const int64_t whole = predicted / context * context;
+  std::vector<Batch> batches;
+  for (int64_t begin = 0; begin < predicted;) {
+    const int64_t end = begin < whole ? std::min(begin + size * context, whole) : predicted;
+    const auto part = tokens.slice(0, begin, end + 1).to(torch::kLong);
+    const auto rows = [&](int64_t shift) {  // views, since targets repeat all tokens but one
+      const auto row = part.slice(0, shift, shift + end - begin);
+      return row.view({-1, std::min(context, end - begin)});  // (B, T)
+    };
+    batches.push_back({rows(0), rows(1)});
+    begin = end;
+  }
+  return batches;
+}
 
 TaskInfo text_task() {
   return {.name = "text",

@@ -1,0 +1,95 @@
+#include "text_model.h"
+
+#include "attend/input_error.h"
+#include "attend/train/answer.h"
+#include "prompt.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+#include <utility>
+
+namespace attend::app {
+namespace {
+
+/// Throws InputError if the model is a classifier. `alternative`: a command that uses one.
+void check_generates(const Model& model, const std::string& directory, const char* alternative) {
+  if (!std::holds_alternative<SequenceClassifier>(model)) return;
+  throw InputError(fmt::format(
+      "{0}: the model is a sequence_classifier, which cannot generate text; use attend {1} {0}",
+      directory, alternative));
+}
+
+/// Returns the token of a line break; empty if the vocabulary has none. A text can begin after a
+/// line break.
+TextModel::Tokens line_break(const Tokenizer& tokenizer) {
+  for (int64_t id = 0; id < tokenizer.size(); ++id) {
+    if (tokenizer.decode({id}) == "\n") return {id};
+  }
+  return {};
+}
+
+/// Decodes each token together with the previous token: otherwise, the text would lack the space
+/// between two words.
+TextModel::Decoder decoder_of(const std::shared_ptr<train::Run>& run,
+                              std::optional<int64_t> previous) {
+  return [run, previous](std::optional<int64_t> token) mutable -> std::string {
+    if (!token) return "";
+    const auto& tokenizer = *run->tokenizer;
+    const auto text =
+        previous
+            ? tokenizer.decode({*previous, *token}).substr(tokenizer.decode({*previous}).size())
+            : tokenizer.decode({*token});
+    previous = token;
+    return text;
+  };
+}
+
+}  // namespace
+
+TextModel text_model_of(train::Run loaded, const std::string& directory) {
+  check_generates(loaded.model, directory, "predict");
+  const auto run = std::make_shared<train::Run>(std::move(loaded));
+  const auto& task = train::find_task(run->recipe.task);
+  TextModel text{.model = run->model};
+  const bool continues = text.continues();
+  text.encode = [run](const std::string& prompt) {
+    return with_options_of_task(run->recipe.task, [&] { return run->tokenizer->encode(prompt); });
+  };
+  text.decoder = [run, continues](const TextModel::Tokens& previous) {
+    return decoder_of(run, continues ? std::optional(previous.back()) : std::nullopt);
+  };
+  if (continues) text.empty_prompt = line_break(*run->tokenizer);
+  if (!continues) text.special_tokens = train::answer_tokens(*run->tokenizer);
+  if (*task.eos_token != '\0') text.eos_tokens = run->tokenizer->encode(task.eos_token);
+  if (task.ends_with_answer != nullptr) {
+    text.is_complete = [run, &task](const TextModel::Tokens& tokens) {
+      return task.ends_with_answer(run->tokenizer->decode(tokens));
+    };
+  }
+  return text;
+}
+
+TextModel text_model_of(Pretrained pretrained, const std::string& directory) {
+  check_generates(pretrained.model, directory, "embed");
+  const auto tokenizer = std::make_shared<TextTokenizer>(std::move(pretrained.tokenizer));
+  TextModel text{.model = std::move(pretrained.model)};
+  const bool continues = text.continues();
+  text.encode = [tokenizer](const std::string& prompt) { return tokenizer->encode(prompt).ids; };
+  text.decoder = [tokenizer, continues](const TextModel::Tokens& previous) {
+    const auto decoder = std::make_shared<StreamingDecoder>(*tokenizer);
+    if (continues) {
+      for (const auto token : previous) decoder->step(token);
+    }
+    return [decoder](std::optional<int64_t> token) {
+      return token ? decoder->step(*token) : decoder->finish();
+    };
+  };
+  text.eos_tokens = pretrained.eos_tokens;
+  if (continues && !text.eos_tokens.empty()) text.empty_prompt = {text.eos_tokens.front()};
+  text.special_tokens = {.bos_token = pretrained.decoder_start_token.value_or(0),
+                         .eos_token = text.eos_tokens.empty() ? -1 : text.eos_tokens.front()};
+  return text;
+}
+
+}  // namespace attend::app

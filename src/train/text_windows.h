@@ -1,0 +1,17 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/batch.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace attend::train {
+
+/// Splits tokens (N) into non-overlapping windows of `context` tokens; the last window may be
+/// shorter. Each token except the first is a target exactly once. Returns batches of at most `size`
+/// windows. Throws InputError for fewer than two tokens.
+ATTEND_API std::vector<Batch> text_windows(const torch::Tensor& tokens, int64_t context,
+                                           int64_t size);
+
+}  // namespace attend::train
