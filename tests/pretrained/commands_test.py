@@ -1,0 +1,140 @@
+"""Runs the commands of README.md, and others, with the published model MiniLM and with a small random Qwen3.
+
+Run by CTest with ATTEND set to the path of the command and ATTEND_MINILM to the folder of MiniLM. If the folder or a
+package is missing, exits with status 77, which CTest reports as skipped.
+"""
+
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import unittest
+
+MINILM = pathlib.Path(os.environ["ATTEND_MINILM"])
+if not MINILM.is_dir():
+    print(f"skipped: no {MINILM}; scripts/test downloads it")
+    sys.exit(77)
+try:
+    import numpy
+    import onnxruntime
+    import tokenizers
+    import torch
+    import transformers
+except ImportError as error:
+    print(f"skipped: {error}; scripts/test installs it into .venv")
+    sys.exit(77)
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+TEXTS = ["The cat sits on the mat.", "A kitten rests on a rug.", "Stock markets fell sharply in Tōkyō today 😀."]
+# Computed with PyTorch from the files of the package, with mean pooling and normalization.
+FIRST_NUMBERS = [[0.134177, -0.032900, -0.024804], [0.074453, 0.014573, 0.019018], [0.043696, -0.027845, 0.095545]]
+COSINES = [[1, 0.64941, -0.00124], [0.64941, 1, -0.01123], [-0.00124, -0.01123, 1]]
+
+
+def attend(folder, *arguments, status=0):
+    result = subprocess.run([os.environ["ATTEND"], *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE)
+    if result.returncode != status:
+        raise AssertionError(f"{arguments}: status {result.returncode}, expected {status}: {result.stderr}")
+    return result.stdout if status == 0 else result.stderr
+
+
+def write_qwen3(folder):
+    """A small random Qwen3 with a byte-level tokenizer that knows the bytes only."""
+    alphabet = sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {character: i for i, character in enumerate(alphabet)}
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, []))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = tokenizers.decoders.ByteLevel()
+    torch.manual_seed(1)
+    model = transformers.Qwen3ForCausalLM(transformers.Qwen3Config(
+        vocab_size=len(vocabulary), hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, head_dim=8, max_position_embeddings=256, tie_word_embeddings=True))
+    model.save_pretrained(folder)
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return model.eval(), tokenizer
+
+
+class Commands(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.directory = tempfile.TemporaryDirectory()
+        cls.folder = pathlib.Path(cls.directory.name)
+        (cls.folder / "all-MiniLM-L6-v2").symlink_to(MINILM)
+        cls.qwen3, cls.tokenizer = write_qwen3(cls.folder / "Qwen3-0.6B")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.directory.cleanup()
+
+    def test_embed_prints_the_numbers_of_sentence_transformers(self):
+        lines = attend(self.folder, "embed", "all-MiniLM-L6-v2", *TEXTS, "--json", "--compare").splitlines()
+        found = [json.loads(line) for line in lines]
+        self.assertEqual([each["text"] for each in found], TEXTS)
+        numpy.testing.assert_allclose([each["vector"][:3] for each in found], FIRST_NUMBERS, atol=1e-5)
+        numpy.testing.assert_allclose([each["cosines"] for each in found], COSINES, atol=1e-5)
+
+    def test_embed_writes_numpy_files(self):
+        (self.folder / "lines.txt").write_text("\n".join(TEXTS) + "\n", encoding="utf-8")
+        attend(self.folder, "embed", "all-MiniLM-L6-v2", "--file", "lines.txt", "--npy", "vectors.npy")
+        vectors = numpy.load(self.folder / "vectors.npy")
+        self.assertEqual((vectors.shape, vectors.dtype), ((3, 384), numpy.float32))
+        numpy.testing.assert_allclose(vectors[:, :3], FIRST_NUMBERS, atol=1e-5)
+        attend(self.folder, "embed", "all-MiniLM-L6-v2", "x", "--npy", "vectors.npy", status=2)
+
+    def test_readme(self):
+        """The lines with a dollar sign of the section, and their output."""
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        block = re.search(r"## Published models.*?```console\n(.*?)```", text, re.DOTALL)[1]
+        commands = re.findall(r"^\$ attend (.*)\n((?:[^$].*\n)*)", block, re.MULTILINE)
+        self.assertEqual([shlex.split(command)[0] for command, _ in commands], ["embed", "generate", "export"])
+        for command, expected in commands:
+            found = attend(self.folder, *shlex.split(command))
+            if expected:
+                self.assertEqual(found, expected)
+        session = onnxruntime.InferenceSession(str(self.folder / "minilm.onnx"))
+        tokenizer = tokenizers.Tokenizer.from_file(str(MINILM / "tokenizer.json"))
+        encodings = tokenizer.encode_batch(TEXTS)
+        vectors = session.run(["sentence_embedding"], {
+            "input_ids": numpy.array([each.ids for each in encodings]),
+            "attention_mask": numpy.array([each.attention_mask for each in encodings])})[0]
+        numpy.testing.assert_allclose(vectors[:, :3], FIRST_NUMBERS, atol=1e-5)
+
+    def test_generate_and_eval_equal_transformers(self):
+        ids = torch.tensor([self.tokenizer.encode("The cat").ids])
+        expected = self.qwen3.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=0,
+                                       attention_mask=torch.ones_like(ids))[0]
+        found = attend(self.folder, "generate", "Qwen3-0.6B", "--prompt", "The cat", "--max-new-tokens", "20",
+                       "--temperature", "0")
+        self.assertEqual(found, self.tokenizer.decode(expected.tolist()) + "\n")
+
+        (self.folder / "text.txt").write_text("The cat sits on the mat.", encoding="utf-8")
+        result = json.loads(attend(self.folder, "eval", "Qwen3-0.6B", "text.txt", "--json"))
+        ids = torch.tensor([self.tokenizer.encode("The cat sits on the mat.").ids])
+        with torch.no_grad():
+            loss = self.qwen3(ids, labels=ids).loss.item()
+        self.assertAlmostEqual(result["val_loss"], loss, places=4)
+        self.assertEqual(result["val_targets"], ids.size(1) - 1)
+
+    def test_inspect_lists_config_and_tensors(self):
+        found = json.loads(attend(self.folder, "inspect", "Qwen3-0.6B", "--json"))
+        self.assertEqual(found["config"]["model_type"], "qwen3")
+        self.assertIn("model.norm.weight", [tensor["name"] for tensor in found["tensors"]])
+
+    def test_wrong_kinds_of_models(self):
+        for arguments, name in ((["generate", "all-MiniLM-L6-v2", "--prompt", "x"], "sequence_classifier"),
+                                (["eval", "all-MiniLM-L6-v2", "lines.txt"], "sequence_classifier"),
+                                (["embed", "Qwen3-0.6B", "x"], "language_model"),
+                                (["eval", "Qwen3-0.6B"], "FILE"),
+                                (["embed", "Qwen3-0.6B", "x", "--weights", "last"], "--weights last")):
+            self.assertIn(name, attend(self.folder, *arguments, status=2))
+
+
+if __name__ == "__main__":
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    unittest.main()
