@@ -3,14 +3,13 @@
 #include "attend/input_error.h"
 #include "io/utf8.h"
 #include "tokenizers/characters.h"
+#include "tokenizers/oniguruma.h"
 #include "tokenizers/unicode.h"
 
 #include <fmt/format.h>
-#include <oniguruma.h>
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 
 namespace attend::tokenizers {
 namespace {
@@ -27,10 +26,11 @@ const OnigUChar* bytes_of(std::string_view text) {
 }
 
 std::string message_of(int code, const OnigErrorInfo* info = nullptr) {
+  const auto& onig = oniguruma();
   std::array<OnigUChar, ONIG_MAX_ERROR_MESSAGE_LEN> text{};
   const int size = info != nullptr && info->par != nullptr
-                       ? onig_error_code_to_str(text.data(), code, info)
-                       : onig_error_code_to_str(text.data(), code);
+                       ? onig.onig_error_code_to_str(text.data(), code, info)
+                       : onig.onig_error_code_to_str(text.data(), code);
   return {reinterpret_cast<const char*>(text.data()), static_cast<std::size_t>(size)};
 }
 
@@ -49,11 +49,11 @@ std::string with_categories(std::string_view pattern) {
 /// Working memory of searches in this thread: creating it for each search would take longer than
 /// most searches.
 struct SearchMemory {
-  OnigRegion* region = onig_region_new();
-  OnigMatchParam* limits = onig_new_match_param();
+  OnigRegion* region = oniguruma().onig_region_new();
+  OnigMatchParam* limits = oniguruma().onig_new_match_param();
   ~SearchMemory() {
-    onig_region_free(region, 1);
-    onig_free_match_param(limits);
+    oniguruma().onig_region_free(region, 1);
+    oniguruma().onig_free_match_param(limits);
   }
 };
 
@@ -65,21 +65,17 @@ Regex::Regex(std::string_view pattern) : pattern_(pattern) {
         fmt::format("the regular expression is too long: found {} bytes, expected at most {}",
                     pattern.size(), kMaxBytes));
   }
-  static std::once_flag initialized;
-  std::call_once(initialized, [] {
-    OnigEncoding encoding = ONIG_ENCODING_UTF8;
-    onig_initialize(&encoding, 1);
-  });
+  const auto& onig = oniguruma();
   const auto source = with_categories(pattern);
   OnigRegex compiled = nullptr;
   OnigErrorInfo info{};
-  const int code = onig_new(&compiled, bytes_of(source), bytes_of(source) + source.size(),
-                            ONIG_OPTION_NONE, ONIG_ENCODING_UTF8, ONIG_SYNTAX_DEFAULT, &info);
+  const int code = onig.onig_new(&compiled, bytes_of(source), bytes_of(source) + source.size(),
+                                 ONIG_OPTION_NONE, onig.utf8, *onig.default_syntax, &info);
   if (code != ONIG_NORMAL) {
     throw InputError(fmt::format("expected a regular expression of Oniguruma, found '{}': {}",
                                  shown_pattern(pattern), message_of(code, &info)));
   }
-  compiled_.reset(compiled, onig_free);
+  compiled_.reset(compiled, onig.onig_free);
 }
 
 Regex::Search::Search(const Regex& regex, std::string_view text) : regex_(regex), text_(text) {
@@ -100,17 +96,19 @@ Regex::Search::Search(const Regex& regex, std::string_view text) : regex_(regex)
 }
 
 bool Regex::Search::next(Span& match) {
+  const auto& onig = oniguruma();
   thread_local SearchMemory memory;
   while (from_ <= text_.size()) {
     const auto steps = kFixedSteps + kStepsPerByte * text_.size();
-    onig_initialize_match_param(memory.limits);
-    onig_set_match_stack_limit_size_of_match_param(memory.limits, kMaxStackEntries);
-    onig_set_retry_limit_in_match_of_match_param(memory.limits, steps);
-    onig_set_retry_limit_in_search_of_match_param(memory.limits, steps);
+    onig.onig_initialize_match_param(memory.limits);
+    onig.onig_set_match_stack_limit_size_of_match_param(memory.limits, kMaxStackEntries);
+    onig.onig_set_retry_limit_in_match_of_match_param(memory.limits, steps);
+    onig.onig_set_retry_limit_in_search_of_match_param(memory.limits, steps);
     const auto* begin = bytes_of(text_);
     const auto* end = begin + text_.size();
-    const int found = onig_search_with_param(regex_.compiled_.get(), begin, end, begin + from_, end,
-                                             memory.region, ONIG_OPTION_NONE, memory.limits);
+    const int found =
+        onig.onig_search_with_param(regex_.compiled_.get(), begin, end, begin + from_, end,
+                                    memory.region, ONIG_OPTION_NONE, memory.limits);
     if (found == ONIG_MISMATCH) {
       from_ = SIZE_MAX;
       return false;

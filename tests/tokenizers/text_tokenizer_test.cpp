@@ -6,6 +6,7 @@
 #include "tokenizers/small_tokenizers.h"
 
 #include <gmock/gmock.h>
+#include <regex.h>
 
 #include <fstream>
 
@@ -368,6 +369,15 @@ TEST(TextTokenizer, RefusesLongRegularExpressions) {
         tokenizer_of(of_characters({"a"}, {{"pre_tokenizer", split("(")}}));
       },
       throws_naming<InputError>("pre_tokenizer.pattern.Regex"));
+}
+
+/// Oniguruma has a function of this name too.
+TEST(TextTokenizer, LeavesTheRegularExpressionsOfLibcInPlace) {
+  regex_t digits{};
+  ASSERT_EQ(::regcomp(&digits, "^[0-9]+[.]$", REG_EXTENDED), 0);
+  EXPECT_EQ(::regexec(&digits, "12.", 0, nullptr, 0), 0);
+  EXPECT_EQ(::regexec(&digits, "12", 0, nullptr, 0), REG_NOMATCH);
+  ::regfree(&digits);
 }
 
 TEST(TextTokenizer, StopsCatastrophicBacktracking) {
