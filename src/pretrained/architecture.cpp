@@ -1,8 +1,10 @@
 #include "pretrained/architecture.h"
 
+#include <fmt/format.h>
+
 namespace attend {
 
-void ignore_common_keys(ConfigReader& reader) {
+void ignore_common_keys(JsonFields& reader) {
   reader.ignore({
       // about the file
       "_commit_hash",
@@ -86,8 +88,9 @@ void ignore_common_keys(ConfigReader& reader) {
 namespace {
 
 /// Reads the keys of `rope_scaling`, or of `rope_parameters`, which also contains theta.
-void read_rotary_scaling(ConfigReader& reader, int64_t max_seq_len,
-                         std::optional<int64_t> original_max_seq_len, RotaryOptions& options) {
+/// `original_max_seq_len`: value of the key in the whole file; 0 = missing.
+void read_rotary_scaling(JsonFields& reader, int64_t max_seq_len, int64_t original_max_seq_len,
+                         RotaryOptions& options) {
   const char* type_key = reader.has("rope_type") ? "rope_type" : "type";
   reader.ignore({"rope_type", "type"});
   options.scaling = reader.choice<RotaryScaling>(type_key, "default",
@@ -97,13 +100,13 @@ void read_rotary_scaling(ConfigReader& reader, int64_t max_seq_len,
                                                   {"llama3", RotaryScaling::llama3}});
   if (options.scaling == RotaryScaling::none) return reader.ignore({"factor"});
   if (!reader.has("factor")) {
-    reader.fail("factor", "absent",
-                fmt::format("a number, because {} is {}", type_key, to_string(options.scaling)));
+    reader.throw_unexpected(
+        "factor", fmt::format("a number, because {} is {}", type_key, to_string(options.scaling)));
   }
   options.factor = reader.number("factor", 1.0);
   if (options.scaling == RotaryScaling::linear) return;
-  const auto nested = reader.optional_integer("original_max_position_embeddings");
-  options.original_max_seq_len = original_max_seq_len.value_or(nested.value_or(max_seq_len));
+  const auto nested = reader.size("original_max_position_embeddings", max_seq_len);
+  options.original_max_seq_len = original_max_seq_len == 0 ? nested : original_max_seq_len;
   if (options.scaling == RotaryScaling::llama3) {
     options.low_freq_factor = reader.number("low_freq_factor", 1.0);
     options.high_freq_factor = reader.number("high_freq_factor", 4.0);
@@ -119,11 +122,11 @@ void read_rotary_scaling(ConfigReader& reader, int64_t max_seq_len,
 
 }  // namespace
 
-RotaryOptions read_rotary(ConfigReader& reader, int64_t head_dim, double default_theta,
+RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, double default_theta,
                           double default_partial_rotary_factor) {
   RotaryOptions options;
-  const auto max_seq_len = reader.integer("max_position_embeddings", 2048);
-  const auto original = reader.optional_integer("original_max_position_embeddings");
+  const auto max_seq_len = reader.size("max_position_embeddings", 2048);
+  const auto original = reader.size("original_max_position_embeddings", 0);
   options.theta = reader.number("rope_theta", default_theta);
   auto part = reader.number("partial_rotary_factor", default_partial_rotary_factor);
   for (const char* key : {"rope_scaling", "rope_parameters"}) {

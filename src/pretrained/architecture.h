@@ -2,7 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/models/model.h"
-#include "pretrained/config_reader.h"
+#include "io/json_fields.h"
 #include "pretrained/weight_rows.h"
 
 #include <array>
@@ -19,7 +19,7 @@ struct ATTEND_API Architecture {
   std::vector<std::string> classes;  ///< supported values of the key architectures
   std::string prefix;                ///< which names in a file may have, except those of a head
   /// Reads the keys of `config.json`. `class_name` is one of `classes`.
-  ModelConfig (*read_config)(ConfigReader& reader, const std::string& class_name);
+  ModelConfig (*read_config)(JsonFields& reader, const std::string& class_name);
   /// Returns all weights of the model.
   WeightRows (*weights)(const ModelConfig& config);
   /// Parts of names of tensors that the model does not have, such as constants.
@@ -29,7 +29,7 @@ struct ATTEND_API Architecture {
 /// Maximum number of layers and of experts: a wrong `config.json` must not fill the memory.
 inline constexpr int64_t kMaxCount = 1024;
 
-/// Names of activations, as choices of `ConfigReader::choice`.
+/// Names of activations, as choices of `JsonFields::choice`.
 inline constexpr std::array<std::pair<std::string_view, Activation>, 6> kActivations{
     {{"gelu", Activation::gelu},
      {"gelu_new", Activation::gelu_tanh},
@@ -39,12 +39,12 @@ inline constexpr std::array<std::pair<std::string_view, Activation>, 6> kActivat
      {"swish", Activation::silu}}};
 
 /// Accepts the keys of any `config.json` that have no effect on the outputs of a model.
-ATTEND_API void ignore_common_keys(ConfigReader& reader);
+ATTEND_API void ignore_common_keys(JsonFields& reader);
 
 /// Returns the options of rotary positions. Reads `rope_parameters` (transformers 5), or
 /// `rope_theta`, `rope_scaling` and `partial_rotary_factor` (transformers 4). The defaults of theta
 /// and of the rotated part of a head are those of the architecture.
-ATTEND_API RotaryOptions read_rotary(ConfigReader& reader, int64_t head_dim, double default_theta,
+ATTEND_API RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, double default_theta,
                                      double default_partial_rotary_factor = 1.0);
 
 /// All supported architectures.

@@ -1,6 +1,8 @@
 // BERT (Devlin et al. 2018), RoBERTa (Liu et al. 2019) and DistilBERT (Sanh et al. 2019).
 #include "pretrained/architecture.h"
 
+#include <fmt/format.h>
+
 namespace attend {
 namespace {
 
@@ -17,26 +19,25 @@ SequenceClassifierConfig post_norm_encoder() {
 }
 
 /// Sets the pooler and the head of a class such as BertForSequenceClassification.
-void set_head(ConfigReader& reader, const std::string& class_name,
-              SequenceClassifierConfig& config) {
+void set_head(JsonFields& reader, const std::string& class_name, SequenceClassifierConfig& config) {
   if (!class_name.ends_with("ForSequenceClassification")) return;
   constexpr int64_t kDefaultLabels = 2;
-  config.num_classes = reader.has("id2label") ? reader.object("id2label").size()
-                                              : reader.integer("num_labels", kDefaultLabels);
+  config.num_classes = reader.has("id2label") ? std::ssize(reader.object("id2label").json())
+                                              : reader.size("num_labels", kDefaultLabels);
   config.pooling = Pooling::first;
   config.pooler = true;
 }
 
-ModelConfig read_bert(ConfigReader& reader, const std::string& class_name) {
+ModelConfig read_bert(JsonFields& reader, const std::string& class_name) {
   auto config = post_norm_encoder();
   auto& stack = config.stack;
-  config.vocab_size = reader.integer("vocab_size", 30522);
-  config.max_seq_len = reader.integer("max_position_embeddings", 512);
-  config.type_vocab_size = reader.integer("type_vocab_size", 2, 0);
-  stack.embed_dim = reader.integer("hidden_size", 768);
-  stack.num_layers = reader.integer("num_hidden_layers", 12, 1, kMaxCount);
-  stack.num_heads = reader.integer("num_attention_heads", 12);
-  stack.dim_feedforward = reader.integer("intermediate_size", 3072);
+  config.vocab_size = reader.size("vocab_size", 30522);
+  config.max_seq_len = reader.size("max_position_embeddings", 512);
+  config.type_vocab_size = reader.size("type_vocab_size", 2, 0);
+  stack.embed_dim = reader.size("hidden_size", 768);
+  stack.num_layers = reader.size("num_hidden_layers", 12, 1, kMaxCount);
+  stack.num_heads = reader.size("num_attention_heads", 12);
+  stack.dim_feedforward = reader.size("intermediate_size", 3072);
   stack.activation = reader.choice<Activation>("hidden_act", "gelu", kActivations);
   stack.norm_eps = reader.number("layer_norm_eps", 1e-12);
   reader.require("position_embedding_type", "absolute");
@@ -47,26 +48,25 @@ ModelConfig read_bert(ConfigReader& reader, const std::string& class_name) {
   return config;
 }
 
-ModelConfig read_roberta(ConfigReader& reader, const std::string& class_name) {
+ModelConfig read_roberta(JsonFields& reader, const std::string& class_name) {
   auto config = std::get<SequenceClassifierConfig>(read_bert(reader, class_name));
   reader.require("pad_token_id", 1);
   if (config.max_seq_len <= kRobertaOffset) {
-    reader.fail("max_position_embeddings", std::to_string(config.max_seq_len),
-                fmt::format("more than {}", kRobertaOffset));
+    reader.throw_unexpected("max_position_embeddings", fmt::format("more than {}", kRobertaOffset));
   }
   config.max_seq_len -= kRobertaOffset;
   return config;
 }
 
-ModelConfig read_distilbert(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_distilbert(JsonFields& reader, const std::string& /*class_name*/) {
   auto config = post_norm_encoder();
   auto& stack = config.stack;
-  config.vocab_size = reader.integer("vocab_size", 30522);
-  config.max_seq_len = reader.integer("max_position_embeddings", 512);
-  stack.embed_dim = reader.integer("dim", 768);
-  stack.num_layers = reader.integer("n_layers", 6, 1, kMaxCount);
-  stack.num_heads = reader.integer("n_heads", 12);
-  stack.dim_feedforward = reader.integer("hidden_dim", 3072);
+  config.vocab_size = reader.size("vocab_size", 30522);
+  config.max_seq_len = reader.size("max_position_embeddings", 512);
+  stack.embed_dim = reader.size("dim", 768);
+  stack.num_layers = reader.size("n_layers", 6, 1, kMaxCount);
+  stack.num_heads = reader.size("n_heads", 12);
+  stack.dim_feedforward = reader.size("hidden_dim", 3072);
   stack.activation = reader.choice<Activation>("activation", "gelu", kActivations);
   reader.ignore({"tie_weights_", "dropout", "qa_dropout", "seq_classif_dropout",
                  "sinusoidal_pos_embds", "tie_word_embeddings"});

@@ -1,19 +1,21 @@
 // GPT-2 (Radford et al. 2019).
 #include "pretrained/architecture.h"
 
+#include <fmt/format.h>
+
 namespace attend {
 namespace {
 
-ModelConfig read_gpt2(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_gpt2(JsonFields& reader, const std::string& /*class_name*/) {
   LanguageModelConfig config;
   auto& stack = config.stack;
-  config.vocab_size = reader.integer("vocab_size", 50257);
-  config.max_seq_len = reader.integer("n_positions", 1024);
+  config.vocab_size = reader.size("vocab_size", 50257);
+  config.max_seq_len = reader.size("n_positions", 1024);
   config.tie_embeddings = reader.boolean("tie_word_embeddings", true);
-  stack.embed_dim = reader.integer("n_embd", 768);
-  stack.num_layers = reader.integer("n_layer", 12, 1, kMaxCount);
-  stack.num_heads = reader.integer("n_head", 12);
-  stack.dim_feedforward = reader.integer("n_inner", 4 * stack.embed_dim);
+  stack.embed_dim = reader.size("n_embd", 768);
+  stack.num_layers = reader.size("n_layer", 12, 1, kMaxCount);
+  stack.num_heads = reader.size("n_head", 12);
+  stack.dim_feedforward = reader.size("n_inner", 4 * stack.embed_dim);
   stack.activation = reader.choice<Activation>("activation_function", "gelu_new", kActivations);
   stack.norm_eps = reader.number("layer_norm_epsilon", 1e-5);
   reader.require("scale_attn_weights", true);

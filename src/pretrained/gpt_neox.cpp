@@ -1,19 +1,21 @@
 // GPT-NeoX (Black et al. 2022) and Pythia.
 #include "pretrained/architecture.h"
 
+#include <fmt/format.h>
+
 namespace attend {
 namespace {
 
-ModelConfig read_gpt_neox(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_gpt_neox(JsonFields& reader, const std::string& /*class_name*/) {
   LanguageModelConfig config;
   auto& stack = config.stack;
-  config.vocab_size = reader.integer("vocab_size", 50432);
-  config.max_seq_len = reader.integer("max_position_embeddings", 2048);
+  config.vocab_size = reader.size("vocab_size", 50432);
+  config.max_seq_len = reader.size("max_position_embeddings", 2048);
   config.tie_embeddings = reader.boolean("tie_word_embeddings", false);
-  stack.embed_dim = reader.integer("hidden_size", 6144);
-  stack.num_layers = reader.integer("num_hidden_layers", 44, 1, kMaxCount);
-  stack.num_heads = reader.integer("num_attention_heads", 64);
-  stack.dim_feedforward = reader.integer("intermediate_size", 24576);
+  stack.embed_dim = reader.size("hidden_size", 6144);
+  stack.num_layers = reader.size("num_hidden_layers", 44, 1, kMaxCount);
+  stack.num_heads = reader.size("num_attention_heads", 64);
+  stack.dim_feedforward = reader.size("intermediate_size", 24576);
   stack.activation = reader.choice<Activation>("hidden_act", "gelu", kActivations);
   stack.norm_eps = reader.number("layer_norm_eps", 1e-5);
   stack.norm_order = reader.boolean("use_parallel_residual", true)

@@ -2,6 +2,8 @@
 // options: Mistral, Mixtral, Qwen2, Qwen3 and Gemma 2.
 #include "pretrained/architecture.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace attend {
@@ -23,23 +25,23 @@ struct Defaults {
 };
 
 /// Reads the keys that all of these models have, except their activation.
-LanguageModelConfig read_common(ConfigReader& reader, const Defaults& defaults) {
+LanguageModelConfig read_common(JsonFields& reader, const Defaults& defaults) {
   LanguageModelConfig config;
   auto& stack = config.stack;
-  config.vocab_size = reader.integer("vocab_size", defaults.vocab_size);
-  config.max_seq_len = reader.integer("max_position_embeddings", defaults.max_position_embeddings);
+  config.vocab_size = reader.size("vocab_size", defaults.vocab_size);
+  config.max_seq_len = reader.size("max_position_embeddings", defaults.max_position_embeddings);
   config.tie_embeddings = reader.boolean("tie_word_embeddings", defaults.tie_word_embeddings);
   stack.bias = false;
   stack.norm = NormKind::rms;
-  stack.embed_dim = reader.integer("hidden_size", defaults.hidden_size);
-  stack.num_layers = reader.integer("num_hidden_layers", defaults.num_hidden_layers, 1, kMaxCount);
-  stack.num_heads = reader.integer("num_attention_heads", defaults.num_attention_heads);
-  stack.num_kv_heads = reader.integer("num_key_value_heads", defaults.num_key_value_heads == 0
-                                                                 ? stack.num_heads
-                                                                 : defaults.num_key_value_heads);
-  stack.head_dim = reader.integer(
+  stack.embed_dim = reader.size("hidden_size", defaults.hidden_size);
+  stack.num_layers = reader.size("num_hidden_layers", defaults.num_hidden_layers, 1, kMaxCount);
+  stack.num_heads = reader.size("num_attention_heads", defaults.num_attention_heads);
+  stack.num_kv_heads = reader.size("num_key_value_heads", defaults.num_key_value_heads == 0
+                                                              ? stack.num_heads
+                                                              : defaults.num_key_value_heads);
+  stack.head_dim = reader.size(
       "head_dim", defaults.head_dim == 0 ? stack.embed_dim / stack.num_heads : defaults.head_dim);
-  stack.dim_feedforward = reader.integer("intermediate_size", defaults.intermediate_size);
+  stack.dim_feedforward = reader.size("intermediate_size", defaults.intermediate_size);
   stack.norm_eps = reader.number("rms_norm_eps", defaults.rms_norm_eps);
   stack.positions = PositionScheme::rotary;
   stack.rotary = read_rotary(reader, stack.head_dim, defaults.rope_theta);
@@ -49,7 +51,7 @@ LanguageModelConfig read_common(ConfigReader& reader, const Defaults& defaults) 
 }
 
 /// Reads the activation of a gated feed-forward layer.
-Activation read_gated_activation(ConfigReader& reader, const char* key, const char* otherwise) {
+Activation read_gated_activation(JsonFields& reader, const char* key, const char* otherwise) {
   return reader.choice<Activation>(key, otherwise,
                                    {{"silu", Activation::swiglu},
                                     {"swish", Activation::swiglu},
@@ -58,28 +60,32 @@ Activation read_gated_activation(ConfigReader& reader, const char* key, const ch
                                     {"gelu_new", Activation::geglu_tanh}});
 }
 
-LanguageModelConfig read_swiglu(ConfigReader& reader, const Defaults& defaults) {
+LanguageModelConfig read_swiglu(JsonFields& reader, const Defaults& defaults) {
   auto config = read_common(reader, defaults);
   config.stack.activation = read_gated_activation(reader, "hidden_act", "silu");
   return config;
 }
 
+/// Returns the sliding window, which the value null switches off.
+int64_t read_window(JsonFields& reader) {
+  return reader.size("sliding_window", reader.is_null("sliding_window") ? 0 : 4096);
+}
+
 /// Returns the window of each layer, or an empty list if no layer has one: `layer_types` or, if it
 /// is absent, what `has_window` returns for the layer.
 template <typename HasWindow>
-std::vector<int64_t> read_windows(ConfigReader& reader, int64_t num_layers, int64_t window,
+std::vector<int64_t> read_windows(JsonFields& reader, int64_t num_layers, int64_t window,
                                   const HasWindow& has_window) {
-  const auto types = reader.texts("layer_types");
+  const auto types = reader.strings("layer_types");
   if (!types.empty() && std::ssize(types) != num_layers) {
-    reader.fail("layer_types", fmt::format("a list of {} types", types.size()),
-                fmt::format("one of {}, the number of layers", num_layers));
+    reader.throw_unexpected("layer_types", fmt::format("{} types, one for each layer", num_layers));
   }
   std::vector<int64_t> windows;
   for (int64_t i = 0; i < num_layers; ++i) {
     const auto type = types.empty() ? std::string() : types[static_cast<std::size_t>(i)];
     if (!types.empty() && type != "sliding_attention" && type != "full_attention") {
-      reader.fail("layer_types", fmt::format("a list with '{}'", type),
-                  "sliding_attention or full_attention");
+      throw InputError(fmt::format(
+          "`layer_types`: found '{}', expected sliding_attention or full_attention", type));
     }
     windows.push_back((types.empty() ? has_window(i) : type == "sliding_attention") ? window : 0);
   }
@@ -98,70 +104,66 @@ void set_windows(StackConfig& stack, const std::vector<int64_t>& windows) {
   }
 }
 
-ModelConfig read_llama(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_llama(JsonFields& reader, const std::string& /*class_name*/) {
   const auto config = read_swiglu(reader, {});
   reader.ignore({"pretraining_tp"});
   return config;
 }
 
-ModelConfig read_mistral(ConfigReader& reader, const std::string& /*class_name*/) {
-  const bool has_null_window = reader.contains("sliding_window") && !reader.has("sliding_window");
+ModelConfig read_mistral(JsonFields& reader, const std::string& /*class_name*/) {
   auto config = read_swiglu(
       reader,
       {.intermediate_size = 14336, .num_key_value_heads = 8, .max_position_embeddings = 131072});
-  const auto window = has_null_window ? 0 : reader.integer("sliding_window", 4096);
-  reader.ignore({"sliding_window"});
+  const auto window = read_window(reader);
   set_windows(config.stack, read_windows(reader, config.stack.num_layers, window,
                                          [](int64_t /*layer*/) { return true; }));
   return config;
 }
 
-ModelConfig read_mixtral(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_mixtral(JsonFields& reader, const std::string& /*class_name*/) {
   auto config = read_swiglu(reader, {.intermediate_size = 14336,
                                      .num_key_value_heads = 8,
                                      .max_position_embeddings = 131072,
                                      .rms_norm_eps = 1e-5,
                                      .rope_theta = 1e6});
-  config.stack.num_experts = reader.integer("num_local_experts", 8, 1, kMaxCount);
-  config.stack.num_experts_per_tok = reader.integer("num_experts_per_tok", 2);
-  const auto window = reader.optional_integer("sliding_window").value_or(0);
+  config.stack.num_experts = reader.size("num_local_experts", 8, 1, kMaxCount);
+  config.stack.num_experts_per_tok = reader.size("num_experts_per_tok", 2);
+  const auto window = reader.size("sliding_window", 0, /*min=*/0);
   set_windows(config.stack, read_windows(reader, config.stack.num_layers, window,
                                          [](int64_t /*layer*/) { return true; }));
   return config;
 }
 
 /// Reads the keys that Qwen2 and Qwen3 share.
-LanguageModelConfig read_qwen(ConfigReader& reader, Defaults defaults) {
+LanguageModelConfig read_qwen(JsonFields& reader, Defaults defaults) {
   defaults.vocab_size = 151936;
   defaults.intermediate_size = 22016;
   defaults.num_key_value_heads = 32;
   defaults.max_position_embeddings = 32768;
   auto config = read_swiglu(reader, defaults);
   const bool use_window = reader.boolean("use_sliding_window", false);
-  const bool has_null_window = reader.contains("sliding_window") && !reader.has("sliding_window");
-  const auto window = has_null_window ? 0 : reader.integer("sliding_window", 4096);
-  reader.ignore({"sliding_window"});
+  const auto window = read_window(reader);
   reader.require("use_mrope", false);
-  const auto first = reader.integer("max_window_layers", 28, 0);
+  const auto first = reader.size("max_window_layers", 28, 0);
   const auto windows = read_windows(reader, config.stack.num_layers, window,
                                     [&](int64_t layer) { return use_window && layer >= first; });
   set_windows(config.stack, windows);
   return config;
 }
 
-ModelConfig read_qwen2(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_qwen2(JsonFields& reader, const std::string& /*class_name*/) {
   auto config = read_qwen(reader, {});
   config.stack.qkv_bias = true;
   return config;
 }
 
-ModelConfig read_qwen3(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_qwen3(JsonFields& reader, const std::string& /*class_name*/) {
   auto config = read_qwen(reader, {.head_dim = 128});
   config.stack.qk_norm = QKNormKind::rms;
   return config;
 }
 
-ModelConfig read_gemma2(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_gemma2(JsonFields& reader, const std::string& /*class_name*/) {
   auto config = read_common(reader, {.vocab_size = 256000,
                                      .hidden_size = 2304,
                                      .intermediate_size = 9216,
@@ -180,13 +182,12 @@ ModelConfig read_gemma2(ConfigReader& reader, const std::string& /*class_name*/)
   stack.attention_scale = 1.0 / std::sqrt(reader.number("query_pre_attn_scalar", 256.0));
   // A key with the value null switches a cap off.
   const auto cap = [&](const char* key, double otherwise) {
-    return reader.contains(key) && !reader.has(key) ? 0.0 : reader.number(key, otherwise);
+    return reader.number(key, reader.is_null(key) ? 0.0 : otherwise);
   };
   stack.soft_cap = cap("attn_logit_softcapping", 50.0);
   config.final_logit_soft_cap = cap("final_logit_softcapping", 30.0);
-  reader.ignore({"attn_logit_softcapping", "final_logit_softcapping"});
   reader.require("use_bidirectional_attention", false);
-  const auto window = reader.integer("sliding_window", 4096);
+  const auto window = reader.size("sliding_window", 4096);
   set_windows(stack, read_windows(reader, stack.num_layers, window,
                                   [](int64_t layer) { return layer % 2 == 0; }));
   return config;

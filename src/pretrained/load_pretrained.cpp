@@ -17,26 +17,25 @@ namespace {
 using Path = std::filesystem::path;
 
 /// Returns the architecture that `config.json` names. Throws InputError if it is not supported.
-const Architecture& find_architecture(ConfigReader& reader) {
-  const auto model_type = reader.text("model_type");
+const Architecture& find_architecture(JsonFields& reader) {
+  const auto model_type = reader.string("model_type", "");
   std::vector<std::string_view> supported;
   for (const auto& architecture : architectures()) {
     if (architecture.model_type == model_type) return architecture;
     supported.emplace_back(architecture.model_type);
   }
-  reader.fail("model_type", fmt::format("'{}'", model_type),
-              fmt::format("one of {}", fmt::join(supported, ", ")));
+  reader.throw_unexpected("model_type", fmt::format("one of {}", fmt::join(supported, ", ")));
 }
 
 /// Returns the class that `config.json` names, such as BertModel. Throws InputError if it is not
 /// supported.
-std::string find_class(ConfigReader& reader, const Architecture& architecture) {
-  const auto names = reader.texts("architectures");
+std::string find_class(JsonFields& reader, const Architecture& architecture) {
+  const auto names = reader.strings("architectures");
   if (names.empty()) return architecture.classes.front();
   if (names.size() == 1 && std::ranges::count(architecture.classes, names.front()) > 0)
     return names.front();
-  reader.fail("architectures", fmt::format("{}", fmt::join(names, ", ")),
-              fmt::format("one of {}", fmt::join(architecture.classes, ", ")));
+  throw InputError(fmt::format("`architectures`: found {}, expected one of {}",
+                               fmt::join(names, ", "), fmt::join(architecture.classes, ", ")));
 }
 
 /// Replaces `from` at the end of `name`.
@@ -123,10 +122,10 @@ std::vector<std::string> problems(const NamedWeights& weights, const WeightRows&
   return list;
 }
 
-void check_weights(const Path& path, const NamedWeights& weights, const ModelConfig& config,
-                   const WeightRows& rows, const Architecture& architecture) {
+void check_weights(const Path& path, const NamedWeights& weights, const WeightRows& rows,
+                   const std::optional<WeightRow>& tied_head, const Architecture& architecture) {
   constexpr std::size_t kShown = 10;
-  auto list = problems(weights, rows, tied_head(config, architecture), architecture);
+  auto list = problems(weights, rows, tied_head, architecture);
   if (list.empty()) return;
   const auto count = list.size();
   if (count > kShown) list.resize(kShown);
@@ -135,11 +134,11 @@ void check_weights(const Path& path, const NamedWeights& weights, const ModelCon
                                count > kShown ? fmt::format("; and {} more", count - kShown) : ""));
 }
 
-/// If `config.json` ties the head of a language model to its token embedding, but the files contain
-/// another head: unties it, and returns a warning.
+/// If the files contain `head`, the head that `config.json` ties to the token embedding, and it
+/// differs from the embedding: unties it, and returns a warning.
 std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeights& weights,
+                                            const std::optional<WeightRow>& head,
                                             const Architecture& architecture) {
-  const auto head = tied_head(config, architecture);
   if (!head || !weights.contains(head->parts.front().name)) return std::nullopt;
   const auto rows = architecture.weights(config);
   const auto& embedding = rows.all().front();
@@ -153,7 +152,7 @@ std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeig
       weights.name_in_file(head->parts.front().name));
 }
 
-torch::ScalarType dtype_of(ConfigReader& reader, const PretrainedOptions& options) {
+torch::ScalarType dtype_of(JsonFields& reader, const PretrainedOptions& options) {
   if (options.dtype) return *options.dtype;
   const char* key = reader.has("dtype") ? "dtype" : "torch_dtype";
   return reader.choice<torch::ScalarType>(key, "float32",
@@ -161,6 +160,31 @@ torch::ScalarType dtype_of(ConfigReader& reader, const PretrainedOptions& option
                                            {"float64", torch::kDouble},
                                            {"float16", torch::kHalf},
                                            {"bfloat16", torch::kBFloat16}});
+}
+
+/// Content of `config.json`.
+struct PublishedConfig {
+  const Architecture* architecture;
+  ModelConfig model;
+  torch::ScalarType dtype;
+  std::vector<int64_t> eos_tokens;
+  std::optional<int64_t> decoder_start_token;
+};
+
+PublishedConfig read_config(JsonFields& reader, const PretrainedOptions& options) {
+  const auto& architecture = find_architecture(reader);
+  PublishedConfig config{
+      .architecture = &architecture,
+      .model = architecture.read_config(reader, find_class(reader, architecture)),
+      .dtype = dtype_of(reader, options),
+      .eos_tokens = reader.integers("eos_token_id"),
+      .decoder_start_token = {}};
+  const char* start = "decoder_start_token_id";
+  if (reader.has(start)) config.decoder_start_token = reader.size(start, 0, /*min=*/0);
+  ignore_common_keys(reader);
+  reader.require("is_encoder_decoder", std::holds_alternative<Seq2SeqConfig>(config.model));
+  reader.finish();
+  return config;
 }
 
 void load_weights(torch::nn::Module& module, const NamedWeights& weights, const WeightRows& rows) {
@@ -184,13 +208,15 @@ Model make(const ModelConfig& config, const Path& path) {
   }
 }
 
-/// Returns the tokens that end a text: those of `config.json` and `generation_config.json`.
-std::vector<int64_t> eos_tokens(const Path& folder, ConfigReader& config) {
-  const auto tokens = config.integers("eos_token_id");
+/// Returns the tokens that end a text: `tokens` of `config.json`, and those of
+/// `generation_config.json`.
+std::vector<int64_t> eos_tokens(const Path& folder, const std::vector<int64_t>& tokens) {
   std::set<int64_t> all(tokens.begin(), tokens.end());
   const auto path = folder / "generation_config.json";
   if (std::filesystem::exists(path)) {
-    for (const auto token : ConfigReader(path).integers("eos_token_id")) all.insert(token);
+    const auto more =
+        with_json_file(path, [](JsonFields& reader) { return reader.integers("eos_token_id"); });
+    all.insert(more.begin(), more.end());
   }
   return {all.begin(), all.end()};
 }
@@ -232,15 +258,12 @@ Path pretrained_weights_file(const Path& folder) {
 }
 
 Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
-  ConfigReader reader(folder / "config.json");
-  const auto& architecture = find_architecture(reader);
-  auto config = architecture.read_config(reader, find_class(reader, architecture));
-  const auto dtype = dtype_of(reader, options);
-  auto eos = eos_tokens(folder, reader);
-  const auto decoder_start = reader.optional_integer("decoder_start_token_id");
-  ignore_common_keys(reader);
-  reader.require("is_encoder_decoder", std::holds_alternative<Seq2SeqConfig>(config));
-  reader.finish();
+  const auto config_path = folder / "config.json";
+  auto published =
+      with_json_file(config_path, [&](JsonFields& reader) { return read_config(reader, options); });
+  const auto& architecture = *published.architecture;
+  auto& config = published.model;
+  auto eos = eos_tokens(folder, published.eos_tokens);
 
   auto tokenizer = load_tokenizer(folder);
   std::optional<TruncationOptions> truncation;
@@ -255,19 +278,20 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
   const auto path = pretrained_weights_file(folder);
   const NamedWeights weights(path, architecture);
   std::vector<std::string> warnings;
-  if (const auto warning = untie_other_head(config, weights, architecture))
+  const auto head = tied_head(config, architecture);
+  if (const auto warning = untie_other_head(config, weights, head, architecture))
     warnings.push_back(*warning);
   const auto rows = architecture.weights(config);
-  check_weights(path, weights, config, rows, architecture);
+  check_weights(path, weights, rows, head, architecture);
 
-  Pretrained pretrained{.model = make(config, reader.path()),
+  Pretrained pretrained{.model = make(config, config_path),
                         .tokenizer = std::move(tokenizer),
                         .model_type = architecture.model_type,
                         .eos_tokens = std::move(eos),
-                        .decoder_start_token = decoder_start,
+                        .decoder_start_token = published.decoder_start_token,
                         .warnings = std::move(warnings)};
   auto& module = module_of(pretrained.model);
-  module.to(options.device, dtype);
+  module.to(options.device, published.dtype);
   load_weights(module, weights, rows);
   module.eval();
   return pretrained;

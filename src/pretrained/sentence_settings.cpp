@@ -1,8 +1,8 @@
 #include "pretrained/sentence_settings.h"
 
-#include "io/files.h"
-#include "io/parse_json.h"
-#include "pretrained/config_reader.h"
+#include "io/json_fields.h"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
@@ -10,12 +10,11 @@
 namespace attend {
 namespace {
 
-void read_pooling(const std::filesystem::path& path, SequenceClassifierConfig& config) {
-  ConfigReader reader(path);
-  const auto width = reader.integer("word_embedding_dimension", config.stack.embed_dim);
+void read_pooling(JsonFields& reader, SequenceClassifierConfig& config) {
+  const auto width = reader.size("word_embedding_dimension", config.stack.embed_dim);
   if (width != config.stack.embed_dim) {
-    reader.fail("word_embedding_dimension", std::to_string(width),
-                fmt::format("{}, the width of the model", config.stack.embed_dim));
+    reader.throw_unexpected("word_embedding_dimension",
+                            fmt::format("{}, the width of the model", config.stack.embed_dim));
   }
   // Older files have one key per kind of pooling, newer files the key pooling_mode.
   config.pooling = reader.choice<Pooling>(
@@ -31,13 +30,32 @@ void read_pooling(const std::filesystem::path& path, SequenceClassifierConfig& c
     config.pooling = pooling;
     ++num_modes;
   }
-  if (num_modes > 1) reader.fail("pooling_mode_*", fmt::format("{} modes", num_modes), "one mode");
+  if (num_modes > 1)
+    throw InputError(fmt::format("`pooling_mode_*`: found {} modes, expected one", num_modes));
   for (const char* key : {"pooling_mode_mean_sqrt_len_tokens", "pooling_mode_weightedmean_tokens",
                           "pooling_mode_lasttoken"}) {
     reader.require(key, false);
   }
   reader.require("include_prompt", true);
   reader.finish();
+}
+
+/// Reads a module of `modules.json`. Returns the folder of a pooling, which has its own config;
+/// empty for other modules.
+std::filesystem::path read_module(JsonFields& reader, SequenceClassifierConfig& config) {
+  const auto type = reader.string("type", "");
+  const auto name = type.substr(type.rfind('.') + 1);
+  const std::filesystem::path place = reader.string("path", "");
+  if (name == "Pooling") {
+    if (place.filename() != place) reader.throw_unexpected("path", "the name of a folder");
+    return place;
+  }
+  if (name == "Normalize") {
+    config.normalize = true;
+  } else if (name != "Transformer" || !place.empty()) {
+    reader.throw_unexpected("type", "Transformer with an empty path, Pooling or Normalize");
+  }
+  return {};
 }
 
 }  // namespace
@@ -49,22 +67,17 @@ void read_sentence_settings(const std::filesystem::path& folder, SequenceClassif
   if (!std::filesystem::exists(path)) return;
   const auto modules = with_source(path.string(), [&] { return parse_json(read_text(path)); });
   if (!modules.is_array()) {
-    throw InputError(fmt::format("{}: found {}, expected a list of modules", path.string(),
-                                 modules.type_name()));
+    throw InputError(
+        fmt::format("{}: found {}, expected a list of modules", path.string(), shown(modules)));
   }
-  for (const auto& module : modules) {
-    ConfigReader reader(path, "module.", module);
-    const auto type = reader.text("type");
-    const auto name = type.substr(type.rfind('.') + 1);
-    const std::filesystem::path place = reader.text("path");
-    if (name == "Pooling") {
-      if (place.filename() != place) reader.fail("path", place.string(), "the name of a folder");
-      read_pooling(folder / place / "config.json", config);
-    } else if (name == "Normalize") {
-      config.normalize = true;
-    } else if (name != "Transformer" || !place.empty()) {
-      reader.fail("type", fmt::format("{} in '{}'", type, place.string()),
-                  "Transformer in '', Pooling or Normalize");
+  for (std::size_t i = 0; i < modules.size(); ++i) {
+    const auto pooling = with_source(path.string(), [&] {
+      JsonFields reader(modules[i], fmt::format("[{}]", i));
+      return read_module(reader, config);
+    });
+    if (!pooling.empty()) {
+      with_json_file(folder / pooling / "config.json",
+                     [&](JsonFields& reader) { read_pooling(reader, config); });
     }
   }
 }
@@ -74,8 +87,9 @@ int64_t max_text_length(const std::filesystem::path& folder, const SequenceClass
   auto length = config.max_seq_len;
   const auto path = folder / "sentence_bert_config.json";
   if (std::filesystem::exists(path)) {
-    ConfigReader reader(path);
-    return std::min(length, reader.integer("max_seq_length", length));
+    return std::min(length, with_json_file(path, [&](JsonFields& reader) {
+                      return reader.size("max_seq_length", length);
+                    }));
   }
   if (tokenizer.truncation()) length = std::min(length, tokenizer.truncation()->max_length);
   return length;

@@ -1,30 +1,32 @@
 // T5 (Raffel et al. 2020) and T5 v1.1.
 #include "pretrained/architecture.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 namespace attend {
 namespace {
 
-ModelConfig read_t5(ConfigReader& reader, const std::string& /*class_name*/) {
+ModelConfig read_t5(JsonFields& reader, const std::string& /*class_name*/) {
   Seq2SeqConfig config;
   auto& stack = config.stack;
-  config.source_vocab_size = reader.integer("vocab_size", 32128);
+  config.source_vocab_size = reader.size("vocab_size", 32128);
   config.target_vocab_size = config.source_vocab_size;
-  config.max_seq_len = reader.integer("n_positions", 512);
+  config.max_seq_len = reader.size("n_positions", 512);
   config.tie_embeddings = reader.boolean("tie_word_embeddings", true);
   stack.bias = false;
   stack.norm = NormKind::rms;
-  stack.embed_dim = reader.integer("d_model", 512);
-  stack.head_dim = reader.integer("d_kv", 64);
-  stack.dim_feedforward = reader.integer("d_ff", 2048);
-  stack.num_layers = reader.integer("num_layers", 6, 1, kMaxCount);
-  config.num_decoder_layers = reader.integer("num_decoder_layers", stack.num_layers, 1, kMaxCount);
-  stack.num_heads = reader.integer("num_heads", 8);
+  stack.embed_dim = reader.size("d_model", 512);
+  stack.head_dim = reader.size("d_kv", 64);
+  stack.dim_feedforward = reader.size("d_ff", 2048);
+  stack.num_layers = reader.size("num_layers", 6, 1, kMaxCount);
+  config.num_decoder_layers = reader.size("num_decoder_layers", stack.num_layers, 1, kMaxCount);
+  stack.num_heads = reader.size("num_heads", 8);
   stack.attention_scale = 1.0;
   stack.positions = PositionScheme::relative;
-  stack.relative_bias.num_buckets = reader.integer("relative_attention_num_buckets", 32, 2);
-  stack.relative_bias.max_distance = reader.integer("relative_attention_max_distance", 128);
+  stack.relative_bias.num_buckets = reader.size("relative_attention_num_buckets", 32, 2);
+  stack.relative_bias.max_distance = reader.size("relative_attention_max_distance", 128);
   stack.relative_attention_shared = true;
   stack.norm_eps = reader.number("layer_norm_epsilon", 1e-6);
   stack.activation = reader.choice<Activation>("feed_forward_proj", "relu",

@@ -67,7 +67,7 @@ std::pair<std::size_t, int32_t> AddedVocabulary::Matcher::next(std::string_view 
   return {0, -1};
 }
 
-AddedVocabulary::AddedVocabulary(Fields& root, const TokenTable& tokens,
+AddedVocabulary::AddedVocabulary(JsonFields& root, const TokenTable& tokens,
                                  const std::vector<Normalizer>& normalizers) {
   root.ignore({"added_tokens"});
   if (!root.has("added_tokens")) return;

@@ -18,7 +18,7 @@ namespace attend::tokenizers {
 class AddedVocabulary {
  public:
   /// Reads the key `added_tokens`.
-  AddedVocabulary(Fields& root, const TokenTable& tokens,
+  AddedVocabulary(JsonFields& root, const TokenTable& tokens,
                   const std::vector<Normalizer>& normalizers);
 
   /// Returns the added tokens of a text, and the normalized texts between them. `text` must be

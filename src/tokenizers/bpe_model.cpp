@@ -43,7 +43,7 @@ struct Candidate {
 
 }  // namespace
 
-BpeModel::BpeModel(Fields& fields, TokenizerJson& json)
+BpeModel::BpeModel(JsonFields& fields, TokenizerJson& json)
     : prefix_(fields.has("continuing_subword_prefix")
                   ? fields.short_string("continuing_subword_prefix")
                   : ""),

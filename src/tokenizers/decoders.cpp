@@ -142,9 +142,9 @@ void apply(const WordPiece& options, Tokens& tokens) {
   }
 }
 
-Decoder parse_decoder_metaspace(Fields& fields) {
+Decoder parse_decoder_metaspace(JsonFields& fields) {
   fields.ignore({"str_rep", "prepend_scheme", "split"});
-  Metaspace part{fields.character("replacement"), true};
+  Metaspace part{one_character(fields, "replacement"), true};
   if (fields.has("prepend_scheme")) {
     part.drops_first = fields.choice("prepend_scheme", {"first", "never", "always"}) != 1;
   }
@@ -160,34 +160,34 @@ Decoder parse_decoder_metaspace(Fields& fields) {
 const std::array kTypes{
     PartType<Decoder>{
         "BPEDecoder",
-        [](Fields& fields) -> Decoder { return BpeDecoder{fields.string("suffix")}; }},
-    PartType<Decoder>{"ByteFallback", [](Fields&) -> Decoder { return ByteFallback{}; }},
+        [](JsonFields& fields) -> Decoder { return BpeDecoder{fields.string("suffix")}; }},
+    PartType<Decoder>{"ByteFallback", [](JsonFields&) -> Decoder { return ByteFallback{}; }},
     PartType<Decoder>{"ByteLevel",
-                      [](Fields& fields) -> Decoder {
+                      [](JsonFields& fields) -> Decoder {
                         fields.ignore({"add_prefix_space", "trim_offsets", "use_regex"});
                         return ByteLevel{};
                       }},
     PartType<Decoder>{"CTC",
-                      [](Fields& fields) -> Decoder {
+                      [](JsonFields& fields) -> Decoder {
                         return Ctc{fields.string("pad_token"),
                                    fields.string("word_delimiter_token"),
                                    fields.boolean("cleanup")};
                       }},
-    PartType<Decoder>{"Fuse", [](Fields&) -> Decoder { return Fuse{}; }},
+    PartType<Decoder>{"Fuse", [](JsonFields&) -> Decoder { return Fuse{}; }},
     PartType<Decoder>{"Metaspace", parse_decoder_metaspace},
     PartType<Decoder>{"Replace",
-                      [](Fields& fields) -> Decoder {
+                      [](JsonFields& fields) -> Decoder {
                         return Replace{Pattern(fields), fields.short_string("content")};
                       }},
     PartType<Decoder>{"Strip",
-                      [](Fields& fields) -> Decoder {
+                      [](JsonFields& fields) -> Decoder {
                         return Strip{
-                            fields.character("content"),
+                            one_character(fields, "content"),
                             static_cast<std::size_t>(fields.integer("start", 0, INT32_MAX)),
                             static_cast<std::size_t>(fields.integer("stop", 0, INT32_MAX))};
                       }},
     PartType<Decoder>{"WordPiece",
-                      [](Fields& fields) -> Decoder {
+                      [](JsonFields& fields) -> Decoder {
                         return WordPiece{fields.string("prefix"), fields.boolean("cleanup")};
                       }},
 };
@@ -195,7 +195,7 @@ const std::array kTypes{
 }  // namespace
 }  // namespace decoders
 
-std::vector<Decoder> parse_decoders(Fields& root) {
+std::vector<Decoder> parse_decoders(JsonFields& root) {
   return parts_under<Decoder>("decoder", root, decoders::kTypes, "decoders");
 }
 

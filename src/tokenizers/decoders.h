@@ -49,7 +49,7 @@ using Decoder = std::variant<decoders::BpeDecoder, decoders::ByteFallback, decod
                              decoders::Strip, decoders::WordPiece>;
 
 /// Reads the key `decoder`, which may be null. A Sequence becomes its elements.
-std::vector<Decoder> parse_decoders(Fields& root);
+std::vector<Decoder> parse_decoders(JsonFields& root);
 
 /// Returns the text of tokens. Without decoders, the tokens are joined with blanks.
 std::string decode_tokens(const std::vector<Decoder>& parts, std::vector<std::string> tokens);

@@ -17,7 +17,7 @@ namespace attend::tokenizers {
 /// Byte-pair encoding: joins the characters of a word, the pair of the earliest merge first.
 class BpeModel {
  public:
-  BpeModel(Fields& fields, TokenizerJson& json);
+  BpeModel(JsonFields& fields, TokenizerJson& json);
 
   void tokenize(std::string_view word, std::vector<int32_t>& ids) const;
   const TokenTable& tokens() const { return tokens_; }
@@ -51,7 +51,7 @@ class BpeModel {
 /// Splits a word into the longest tokens of the vocabulary, from left to right.
 class WordPieceModel {
  public:
-  WordPieceModel(Fields& fields, TokenizerJson& json);
+  WordPieceModel(JsonFields& fields, TokenizerJson& json);
 
   void tokenize(std::string_view word, std::vector<int32_t>& ids) const;
   const TokenTable& tokens() const { return tokens_; }
@@ -67,7 +67,7 @@ class WordPieceModel {
 /// Finds the tokens of a text with the largest sum of scores.
 class UnigramModel {
  public:
-  UnigramModel(Fields& fields, TokenizerJson& json);
+  UnigramModel(JsonFields& fields, TokenizerJson& json);
 
   void tokenize(std::string_view text, std::vector<int32_t>& ids) const;
   const TokenTable& tokens() const { return tokens_; }
@@ -99,7 +99,7 @@ class UnigramModel {
 /// One token per word.
 class WordLevelModel {
  public:
-  WordLevelModel(Fields& fields, TokenizerJson& json);
+  WordLevelModel(JsonFields& fields, TokenizerJson& json);
 
   void tokenize(std::string_view word, std::vector<int32_t>& ids) const;
   const TokenTable& tokens() const { return tokens_; }
@@ -112,7 +112,7 @@ class WordLevelModel {
 using Model = std::variant<BpeModel, WordPieceModel, UnigramModel, WordLevelModel>;
 
 /// Reads the key `model`. Moves the vocabulary out of `json`.
-Model parse_model(Fields& root, TokenizerJson& json);
+Model parse_model(JsonFields& root, TokenizerJson& json);
 
 /// Returns the ids of the tokens <0x00> to <0xFF>; -1 for missing ones.
 std::vector<int32_t> find_byte_tokens(const TokenTable& tokens);

@@ -142,13 +142,13 @@ void apply(const ByteLevel&, NormalizedText& text) {
 }
 
 template <NormalForm form>
-Normalizer parse_form(Fields&) {
+Normalizer parse_form(JsonFields&) {
   return UnicodeForm{form};
 }
 
 const std::array kTypes{
     PartType<Normalizer>{"BertNormalizer",
-                         [](Fields& fields) -> Normalizer {
+                         [](JsonFields& fields) -> Normalizer {
                            const bool lowercase = fields.boolean("lowercase");
                            return BertNormalizer{
                                fields.boolean("clean_text"), fields.boolean("handle_chinese_chars"),
@@ -156,32 +156,32 @@ const std::array kTypes{
                          }},
     PartType<Normalizer>{
         "Strip",
-        [](Fields& fields) -> Normalizer {
+        [](JsonFields& fields) -> Normalizer {
           return Strip{fields.boolean("strip_left"), fields.boolean("strip_right")};
         }},
-    PartType<Normalizer>{"StripAccents", [](Fields&) -> Normalizer { return StripAccents{}; }},
+    PartType<Normalizer>{"StripAccents", [](JsonFields&) -> Normalizer { return StripAccents{}; }},
     PartType<Normalizer>{"NFC", parse_form<NormalForm::nfc>},
     PartType<Normalizer>{"NFD", parse_form<NormalForm::nfd>},
     PartType<Normalizer>{"NFKC", parse_form<NormalForm::nfkc>},
     PartType<Normalizer>{"NFKD", parse_form<NormalForm::nfkd>},
-    PartType<Normalizer>{"Lowercase", [](Fields&) -> Normalizer { return Lowercase{}; }},
-    PartType<Normalizer>{"Nmt", [](Fields&) -> Normalizer { return Nmt{}; }},
+    PartType<Normalizer>{"Lowercase", [](JsonFields&) -> Normalizer { return Lowercase{}; }},
+    PartType<Normalizer>{"Nmt", [](JsonFields&) -> Normalizer { return Nmt{}; }},
     PartType<Normalizer>{"Precompiled",
-                         [](Fields& fields) -> Normalizer {
+                         [](JsonFields& fields) -> Normalizer {
                            const auto text = fields.string("precompiled_charsmap");
                            return with_source(
                                "`" + fields.path_of("precompiled_charsmap") + "`",
                                [&] { return Precompiled{PrecompiledCharsmap(text)}; });
                          }},
     PartType<Normalizer>{"Replace",
-                         [](Fields& fields) -> Normalizer {
+                         [](JsonFields& fields) -> Normalizer {
                            return Replace{Pattern(fields), fields.short_string("content")};
                          }},
     PartType<Normalizer>{
         "Prepend",
-        [](Fields& fields) -> Normalizer { return Prepend{fields.short_string("prepend")}; }},
+        [](JsonFields& fields) -> Normalizer { return Prepend{fields.short_string("prepend")}; }},
     PartType<Normalizer>{"ByteLevel",
-                         [](Fields& fields) -> Normalizer {
+                         [](JsonFields& fields) -> Normalizer {
                            fields.ignore({"add_prefix_space", "trim_offsets", "use_regex"});
                            return ByteLevel{};
                          }},
@@ -190,7 +190,7 @@ const std::array kTypes{
 }  // namespace
 }  // namespace normalizers
 
-std::vector<Normalizer> parse_normalizers(Fields& root) {
+std::vector<Normalizer> parse_normalizers(JsonFields& root) {
   return parts_under<Normalizer>("normalizer", root, normalizers::kTypes, "normalizers");
 }
 

@@ -52,7 +52,7 @@ using Normalizer = std::variant<normalizers::BertNormalizer, normalizers::Strip,
                                 normalizers::Replace, normalizers::Prepend, normalizers::ByteLevel>;
 
 /// Reads the key `normalizer`, which may be null. A Sequence becomes its elements.
-std::vector<Normalizer> parse_normalizers(Fields& root);
+std::vector<Normalizer> parse_normalizers(JsonFields& root);
 
 /// Applies the normalizers in their order.
 void normalize(const std::vector<Normalizer>& parts, NormalizedText& text);

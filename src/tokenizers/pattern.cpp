@@ -4,7 +4,7 @@
 
 namespace attend::tokenizers {
 
-Pattern::Pattern(Fields& fields) {
+Pattern::Pattern(JsonFields& fields) {
   auto pattern = fields.object("pattern");
   if (pattern.has("String")) {
     string_ = pattern.string("String");

@@ -13,7 +13,7 @@ namespace attend::tokenizers {
 class Pattern {
  public:
   /// Reads the key `pattern`, an object with the key `String` or `Regex`.
-  explicit Pattern(Fields& fields);
+  explicit Pattern(JsonFields& fields);
 
   /// Calls `use` with the span of each match in `text`, from left to right.
   template <typename Use>

@@ -93,7 +93,7 @@ Encodings apply(const ByteLevel&, Encodings encodings, bool) {
 }
 
 /// Reads an array of a token and its id.
-int64_t parse_token(Fields& fields, const std::string& key) {
+int64_t parse_token(JsonFields& fields, const std::string& key) {
   const auto& value = fields.value(key);
   const bool is_token = value.is_array() && value.size() == 2 && value[0].is_string() &&
                         value[1].is_number_unsigned() &&
@@ -102,8 +102,8 @@ int64_t parse_token(Fields& fields, const std::string& key) {
   return value[1].get<int64_t>();
 }
 
-std::vector<TemplateProcessing::Item> parse_template(Fields& fields, const std::string& key,
-                                                     Fields& tokens, int texts) {
+std::vector<TemplateProcessing::Item> parse_template(JsonFields& fields, const std::string& key,
+                                                     JsonFields& tokens, int texts) {
   std::vector<TemplateProcessing::Item> items;
   for (auto& element : fields.objects(key)) {
     auto& item = items.emplace_back();
@@ -135,7 +135,7 @@ std::vector<TemplateProcessing::Item> parse_template(Fields& fields, const std::
   return items;
 }
 
-PostProcessor parse_template_processing(Fields& fields) {
+PostProcessor parse_template_processing(JsonFields& fields) {
   auto tokens = fields.object("special_tokens");
   TemplateProcessing part;
   part.single = parse_template(fields, "single", tokens, 1);
@@ -146,18 +146,18 @@ PostProcessor parse_template_processing(Fields& fields) {
 const std::array kTypes{
     PartType<PostProcessor>{
         "BertProcessing",
-        [](Fields& fields) -> PostProcessor {
+        [](JsonFields& fields) -> PostProcessor {
           return BertProcessing{parse_token(fields, "cls"), parse_token(fields, "sep")};
         }},
     PartType<PostProcessor>{
         "RobertaProcessing",
-        [](Fields& fields) -> PostProcessor {
+        [](JsonFields& fields) -> PostProcessor {
           fields.ignore({"trim_offsets", "add_prefix_space"});
           return RobertaProcessing{parse_token(fields, "cls"), parse_token(fields, "sep")};
         }},
     PartType<PostProcessor>{"TemplateProcessing", parse_template_processing},
     PartType<PostProcessor>{"ByteLevel",
-                            [](Fields& fields) -> PostProcessor {
+                            [](JsonFields& fields) -> PostProcessor {
                               fields.ignore({"add_prefix_space", "trim_offsets", "use_regex"});
                               return ByteLevel{};
                             }},
@@ -166,7 +166,7 @@ const std::array kTypes{
 }  // namespace
 }  // namespace post_processors
 
-std::vector<PostProcessor> parse_post_processors(Fields& root) {
+std::vector<PostProcessor> parse_post_processors(JsonFields& root) {
   return parts_under<PostProcessor>("post_processor", root, post_processors::kTypes, "processors");
 }
 

@@ -39,7 +39,7 @@ using PostProcessor =
                  post_processors::TemplateProcessing, post_processors::ByteLevel>;
 
 /// Reads the key `post_processor`, which may be null. A Sequence becomes its elements.
-std::vector<PostProcessor> parse_post_processors(Fields& root);
+std::vector<PostProcessor> parse_post_processors(JsonFields& root);
 
 /// Returns the number of special tokens that are added to one text or, if `is_pair`, to two texts.
 int64_t count_special_tokens(const std::vector<PostProcessor>& parts, bool is_pair);

@@ -213,22 +213,23 @@ void apply(const WhitespaceSplit&, Pieces& pieces) {
   split_at(pieces, SplitBehavior::removed, is_whitespace);
 }
 
-SplitBehavior parse_behavior(Fields& fields) {
+SplitBehavior parse_behavior(JsonFields& fields) {
   return static_cast<SplitBehavior>(fields.choice(
       "behavior", {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"}));
 }
 
-PreTokenizer parse_byte_level(Fields& fields) {
+PreTokenizer parse_byte_level(JsonFields& fields) {
   fields.ignore({"trim_offsets"});
   ByteLevel part{fields.boolean("add_prefix_space"), std::nullopt};
   if (fields.boolean("use_regex", true)) part.regex.emplace(kByteLevelPattern);
   return part;
 }
 
-PreTokenizer parse_metaspace(Fields& fields) {
+PreTokenizer parse_metaspace(JsonFields& fields) {
   using Prepend = Metaspace::Prepend;
   fields.ignore({"str_rep", "prepend_scheme"});
-  Metaspace part{fields.character("replacement"), Prepend::always, fields.boolean("split", true)};
+  Metaspace part{one_character(fields, "replacement"), Prepend::always,
+                 fields.boolean("split", true)};
   if (fields.has("prepend_scheme")) {
     part.prepend =
         static_cast<Prepend>(fields.choice("prepend_scheme", {"first", "never", "always"}));
@@ -243,43 +244,44 @@ PreTokenizer parse_metaspace(Fields& fields) {
   return part;
 }
 
-PreTokenizer parse_split(Fields& fields) {
+PreTokenizer parse_split(JsonFields& fields) {
   return Split{Pattern(fields), parse_behavior(fields), fields.boolean("invert")};
 }
 
 const std::array kTypes{
     PartType<PreTokenizer>{"BertPreTokenizer",
-                           [](Fields&) -> PreTokenizer { return BertPreTokenizer{}; }},
+                           [](JsonFields&) -> PreTokenizer { return BertPreTokenizer{}; }},
     PartType<PreTokenizer>{"ByteLevel", parse_byte_level},
     PartType<PreTokenizer>{"CharDelimiterSplit",
-                           [](Fields& fields) -> PreTokenizer {
-                             return CharDelimiterSplit{fields.character("delimiter")};
+                           [](JsonFields& fields) -> PreTokenizer {
+                             return CharDelimiterSplit{one_character(fields, "delimiter")};
                            }},
-    PartType<PreTokenizer>{
-        "Digits",
-        [](Fields& fields) -> PreTokenizer { return Digits{fields.boolean("individual_digits")}; }},
+    PartType<PreTokenizer>{"Digits",
+                           [](JsonFields& fields) -> PreTokenizer {
+                             return Digits{fields.boolean("individual_digits")};
+                           }},
     PartType<PreTokenizer>{"FixedLength",
-                           [](Fields& fields) -> PreTokenizer {
+                           [](JsonFields& fields) -> PreTokenizer {
                              const auto length = fields.integer("length", 1, INT32_MAX, 5);
                              return FixedLength{static_cast<std::size_t>(length)};
                            }},
     PartType<PreTokenizer>{"Metaspace", parse_metaspace},
     PartType<PreTokenizer>{"Punctuation",
-                           [](Fields& fields) -> PreTokenizer {
+                           [](JsonFields& fields) -> PreTokenizer {
                              fields.ignore({"behavior"});
                              return Punctuation{fields.has("behavior") ? parse_behavior(fields)
                                                                        : SplitBehavior::isolated};
                            }},
     PartType<PreTokenizer>{"Split", parse_split},
-    PartType<PreTokenizer>{"Whitespace", [](Fields&) -> PreTokenizer { return Whitespace{}; }},
+    PartType<PreTokenizer>{"Whitespace", [](JsonFields&) -> PreTokenizer { return Whitespace{}; }},
     PartType<PreTokenizer>{"WhitespaceSplit",
-                           [](Fields&) -> PreTokenizer { return WhitespaceSplit{}; }},
+                           [](JsonFields&) -> PreTokenizer { return WhitespaceSplit{}; }},
 };
 
 }  // namespace
 }  // namespace pre_tokenizers
 
-std::vector<PreTokenizer> parse_pre_tokenizers(Fields& root) {
+std::vector<PreTokenizer> parse_pre_tokenizers(JsonFields& root) {
   return parts_under<PreTokenizer>("pre_tokenizer", root, pre_tokenizers::kTypes, "pretokenizers");
 }
 

@@ -57,7 +57,7 @@ using PreTokenizer = std::variant<pre_tokenizers::BertPreTokenizer, pre_tokenize
                                   pre_tokenizers::Whitespace, pre_tokenizers::WhitespaceSplit>;
 
 /// Reads the key `pre_tokenizer`, which may be null. A Sequence becomes its elements.
-std::vector<PreTokenizer> parse_pre_tokenizers(Fields& root);
+std::vector<PreTokenizer> parse_pre_tokenizers(JsonFields& root);
 
 /// Applies the pre-tokenizers in their order.
 void pre_tokenize(const std::vector<PreTokenizer>& parts, Pieces& pieces);

@@ -43,7 +43,7 @@ std::string decode_base64(std::string_view text) {
   return bytes;
 }
 
-// Fields of a unit of darts-clone's double array.
+// JsonFields of a unit of darts-clone's double array.
 bool has_leaf(uint32_t unit) {
   return (unit >> 8 & 1) != 0;
 }

@@ -26,7 +26,7 @@ constexpr std::size_t kMaxFileBytes = std::size_t{256} << 20;
 /// Maximum length of padding, since a damaged file could otherwise fill the memory.
 constexpr int64_t kMaxLength = 1'000'000;
 
-std::optional<TruncationOptions> parse_truncation(Fields& root) {
+std::optional<TruncationOptions> parse_truncation(JsonFields& root) {
   root.ignore({"truncation"});
   if (!root.has("truncation")) return std::nullopt;
   auto fields = root.object("truncation");
@@ -42,7 +42,7 @@ std::optional<TruncationOptions> parse_truncation(Fields& root) {
   return options;
 }
 
-std::optional<PaddingOptions> parse_padding(Fields& root) {
+std::optional<PaddingOptions> parse_padding(JsonFields& root) {
   root.ignore({"padding"});
   if (!root.has("padding")) return std::nullopt;
   auto fields = root.object("padding");
@@ -137,7 +137,7 @@ struct TextTokenizer::Parts {
   AddedVocabulary added;
   mutable WordCaches caches;
 
-  Parts(Fields& root, TokenizerJson& json)
+  Parts(JsonFields& root, TokenizerJson& json)
       : normalizers(parse_normalizers(root)),
         pre_tokenizers(parse_pre_tokenizers(root)),
         model(parse_model(root, json)),
@@ -195,7 +195,7 @@ TextTokenizer TextTokenizer::parse(std::string_view text) {
     throw InputError(fmt::format("found {}, expected an object", shown(json.root)));
   }
   const auto content = std::move(json.root);
-  Fields root(content, "");
+  JsonFields root(content, "");
   if (root.has("tokenizer") && !root.has("model")) {
     throw InputError(
         "`model`: no such key, expected the tokenizer.json of a published model; the key "

@@ -25,7 +25,7 @@ struct PathNode {
 
 }  // namespace
 
-UnigramModel::UnigramModel(Fields& fields, TokenizerJson& json) {
+UnigramModel::UnigramModel(JsonFields& fields, TokenizerJson& json) {
   fields.ignore({"unk_id"});
   const bool byte_fallback = fields.boolean("byte_fallback", false);
   if (json.vocab != TokenizerJson::Vocab::scores) {

@@ -24,13 +24,13 @@ void take_tokens(TokenTable& tokens, TokenizerJson& json, std::string_view type)
 }
 
 template <typename Type>
-Model make_model(Fields& fields, TokenizerJson& json) {
+Model make_model(JsonFields& fields, TokenizerJson& json) {
   return Type(fields, json);
 }
 
 struct ModelType {
   std::string_view name;
-  Model (*make)(Fields& fields, TokenizerJson& json);
+  Model (*make)(JsonFields& fields, TokenizerJson& json);
 };
 
 constexpr std::array kModelTypes{
@@ -41,7 +41,7 @@ constexpr std::array kModelTypes{
 };
 
 /// Returns the type of a model of an old file, which has no key `type`.
-std::string type_of_keys(const Fields& fields, const TokenizerJson& json) {
+std::string type_of_keys(const JsonFields& fields, const TokenizerJson& json) {
   if (json.has_merges) return "BPE";
   if (json.vocab == TokenizerJson::Vocab::scores) return "Unigram";
   return fields.has("max_input_chars_per_word") ? "WordPiece" : "WordLevel";
@@ -64,7 +64,7 @@ std::vector<int32_t> find_byte_tokens(const TokenTable& tokens) {
   return ids;
 }
 
-Model parse_model(Fields& root, TokenizerJson& json) {
+Model parse_model(JsonFields& root, TokenizerJson& json) {
   auto fields = root.object("model");
   fields.ignore({"type", "vocab"});
   if (json.vocab == TokenizerJson::Vocab::missing) {
@@ -82,7 +82,7 @@ Model parse_model(Fields& root, TokenizerJson& json) {
   throw_unknown_type(fields, type, names);
 }
 
-WordPieceModel::WordPieceModel(Fields& fields, TokenizerJson& json)
+WordPieceModel::WordPieceModel(JsonFields& fields, TokenizerJson& json)
     : unknown_(fields.string("unk_token")),
       prefix_(fields.short_string("continuing_subword_prefix")),
       max_characters_(
@@ -127,7 +127,7 @@ void WordPieceModel::tokenize(std::string_view word, std::vector<int32_t>& ids) 
   ids.push_back(*unknown);
 }
 
-WordLevelModel::WordLevelModel(Fields& fields, TokenizerJson& json)
+WordLevelModel::WordLevelModel(JsonFields& fields, TokenizerJson& json)
     : unknown_(fields.string("unk_token")) {
   take_tokens(tokens_, json, "WordLevel");
 }

@@ -37,7 +37,7 @@ inline nlohmann::json small_config(const std::string& model_type) {
 inline std::map<std::string, torch::Tensor> weights_of(const nlohmann::json& config) {
   const auto architecture = std::ranges::find(
       architectures(), config.at("model_type").get<std::string>(), &Architecture::model_type);
-  ConfigReader reader("config.json", "", config);
+  JsonFields reader(config, "");
   const auto class_name = config.value("architectures", std::vector{architecture->classes[0]})[0];
   const auto rows = architecture->weights(architecture->read_config(reader, class_name));
   std::map<std::string, torch::Tensor> weights;
@@ -47,7 +47,7 @@ inline std::map<std::string, torch::Tensor> weights_of(const nlohmann::json& con
   return weights;
 }
 
-/// A tokenizer with the words w0, w1, ... and the template [w1] text [w2].
+/// A tokenizer with the words w0, w1, ...
 inline std::string small_tokenizer(int64_t vocab_size) {
   nlohmann::json vocabulary = nlohmann::json::object();
   for (int64_t i = 0; i < vocab_size; ++i) vocabulary["w" + std::to_string(i)] = i;
