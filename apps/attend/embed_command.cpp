@@ -1,3 +1,4 @@
+#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/train/answer.h"
@@ -16,9 +17,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <chrono>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,49 +40,32 @@ struct Embedded {
   torch::Tensor vectors;
 };
 
-/// Prints the number of encoded texts to standard error, in place on a terminal.
-class EncodingProgress {
- public:
-  explicit EncodingProgress(std::size_t num_texts) : num_texts_(num_texts) {}
-
-  void operator()(std::size_t done) {
-    const auto now = std::chrono::steady_clock::now();
-    const bool on_terminal = error_is_terminal();
-    if (on_terminal) {
-      write_error(done < num_texts_ ? kEraseLine + line(done) : kEraseLine);
-    } else if (now - printed_ >= kBetweenLines) {
-      write_error(line(done) + "\n");
-      printed_ = now;
-    }
-  }
-
- private:
-  std::string line(std::size_t done) const {
-    return fmt::format("{} of {} texts", done, num_texts_);
-  }
-
-  std::size_t num_texts_;
-  std::chrono::steady_clock::time_point printed_ = std::chrono::steady_clock::now();
-};
+/// Returns `encode(options)` with options that show the progress.
+template <typename Encode>
+torch::Tensor with_progress(const EmbedArguments& arguments, std::size_t num_texts,
+                            const Encode& encode) {
+  Activity activity("encoding", "texts");
+  return encode(EncodeTextsOptions{
+      .batch_size = arguments.batch_size, .on_progress = [&](std::size_t done) {
+        activity.show(static_cast<int64_t>(done), static_cast<int64_t>(num_texts));
+      }});
+}
 
 Embedded embed_with(Pretrained model, const EmbedArguments& arguments) {
   Embedded embedded;
   arguments.texts.for_each([&](const std::string& text, const std::string& /*place*/) {
     embedded.texts.push_back(text);
   });
-  EncodingProgress progress(embedded.texts.size());
-  embedded.vectors = model.encode(
-      embedded.texts, {.batch_size = arguments.batch_size, .on_progress = std::ref(progress)});
+  embedded.vectors = with_progress(arguments, embedded.texts.size(), [&](const auto& options) {
+    return model.encode(embedded.texts, options);
+  });
   return embedded;
 }
 
 /// The vectors are those from which the classifier computes the classes.
 Embedded embed_with(train::Run run, const EmbedArguments& arguments) {
-  auto* classifier = std::get_if<SequenceClassifier>(&run.model);
-  if (classifier == nullptr) {
-    throw InputError(fmt::format("{}: attend embed requires a sequence_classifier, found a {}",
-                                 arguments.model.directory(), model_kind(run.recipe.model)));
-  }
+  auto& classifier = model_as<SequenceClassifier>(
+      run.model, fmt::format("{}: attend embed", arguments.model.directory()));
   Embedded embedded;
   std::vector<std::vector<int64_t>> tokens;
   arguments.texts.for_each([&](const std::string& text, const std::string& place) {
@@ -92,9 +74,9 @@ Embedded embed_with(train::Run run, const EmbedArguments& arguments) {
                   run.recipe.max_seq_len(), run.recipe.data.truncate));
     embedded.texts.push_back(text);
   });
-  EncodingProgress progress(tokens.size());
-  embedded.vectors = encode_tokens(
-      *classifier, tokens, {.batch_size = arguments.batch_size, .on_progress = std::ref(progress)});
+  embedded.vectors = with_progress(arguments, tokens.size(), [&](const auto& options) {
+    return encode_tokens(classifier, tokens, options);
+  });
   return embedded;
 }
 

@@ -155,15 +155,12 @@ void evaluate_pretrained(const EvalArguments& arguments) {
   }
   const auto& directory = arguments.run.directory();
   auto pretrained = arguments.run.load_pretrained();
-  const auto* model = std::get_if<LanguageModel>(&pretrained.model);
-  if (model == nullptr) {
-    throw InputError(fmt::format("{}: expected a language model, found a {}", directory,
-                                 kModelKinds.at(pretrained.model.index())));
-  }
+  const auto& model =
+      model_as<LanguageModel>(pretrained.model, fmt::format("{}: attend eval", directory));
   if (arguments.file.empty())
     throw InputError(
         fmt::format("{}: a published model has no validation data: pass FILE", directory));
-  const auto context = std::min(kMaxContext, (*model)->config.max_seq_len);
+  const auto context = std::min(kMaxContext, model->config.max_seq_len);
   const auto text = read_text(arguments.file, text_limit(arguments.max_text_bytes));
   const auto tokens = torch::tensor(pretrained.tokenizer.encode(text).ids, torch::kLong);
   const auto batches =

@@ -23,7 +23,7 @@ constexpr int kBarWidth = 30;
 /// Returns no weights if the task has no probe texts or the model has no layers.
 std::vector<LastTokenAttention> last_token_attention(Model& any_model, const train::Task& task) {
   if (task.probe_texts().empty()) return {};
-  auto& model = train::model_as<LanguageModel>(any_model, "the attention report");
+  auto& model = model_as<LanguageModel>(any_model, "the attention report");
   if (model->config.stack.num_layers == 0) return {};
   const EvalGuard eval(*model);
   const torch::NoGradGuard no_grad;
@@ -101,7 +101,7 @@ std::string nearest_neighbors(Model& model, const train::Task& task) {
   if (task.probe_words().empty()) return {};
   const torch::NoGradGuard no_grad;
   const auto& tokenizer = task.tokenizer();
-  auto& language_model = train::model_as<LanguageModel>(model, "the nearest-neighbor report");
+  auto& language_model = model_as<LanguageModel>(model, "the nearest-neighbor report");
   const auto embeddings =
       torch::nn::functional::normalize(language_model->embedding->token->weight,
                                        torch::nn::functional::NormalizeFuncOptions().dim(-1));

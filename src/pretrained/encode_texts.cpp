@@ -1,8 +1,7 @@
-#include "attend/input_error.h"
 #include "attend/pretrained/pretrained.h"
 #include "nn/check_eval.h"
 
-#include <fmt/format.h>
+#include <torch/nn/utils/rnn.h>
 
 #include <algorithm>
 #include <functional>
@@ -13,20 +12,19 @@
 namespace attend {
 namespace {
 
-/// Tokens (B, T), padded on the right to the longest text, and the mask (B, T) of the tokens.
+namespace rnn = torch::nn::utils::rnn;
+
+/// Returns the tokens (B, T), padded on the right to the longest text, and the mask (B, T) of the
+/// tokens.
 std::pair<torch::Tensor, torch::Tensor> pad(const std::vector<std::vector<int64_t>>& texts,
-                                            std::span<const std::size_t> rows) {
-  std::size_t length = 0;
-  for (const auto row : rows) length = std::max(length, texts[row].size());
-  const std::vector<int64_t> sizes{static_cast<int64_t>(rows.size()), static_cast<int64_t>(length)};
-  auto tokens = torch::zeros(sizes, torch::kLong);
-  auto key_mask = torch::zeros(sizes, torch::kBool);
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const auto& text = texts[rows[i]];
-    std::ranges::copy(text, tokens.data_ptr<int64_t>() + i * length);
-    std::fill_n(key_mask.data_ptr<bool>() + i * length, text.size(), true);
+                                            std::span<const int64_t> rows) {
+  std::vector<torch::Tensor> tokens, masks;
+  for (const auto row : rows) {
+    tokens.push_back(torch::tensor(texts[static_cast<std::size_t>(row)], torch::kLong));
+    masks.push_back(torch::ones_like(tokens.back(), torch::kBool));
   }
-  return {tokens, key_mask};
+  return {rnn::pad_sequence(tokens, /*batch_first=*/true),
+          rnn::pad_sequence(masks, /*batch_first=*/true)};
 }
 
 }  // namespace
@@ -38,9 +36,11 @@ torch::Tensor encode_tokens(SequenceClassifier& model,
                     ") must be positive");
   check_eval("encode_tokens", *model);
   const torch::NoGradGuard no_grad;
-  std::vector<std::size_t> order(texts.size());  // by descending length
+  std::vector<int64_t> order(texts.size());  // by descending length
   std::iota(order.begin(), order.end(), 0);
-  std::ranges::stable_sort(order, std::greater(), [&](auto row) { return texts[row].size(); });
+  std::ranges::stable_sort(order, std::greater(), [&](int64_t row) {
+    return texts[static_cast<std::size_t>(row)].size();
+  });
   const auto& weight = model->embedding->token->weight;
   auto vectors = torch::empty({static_cast<int64_t>(texts.size()), weight.size(1)});
   const auto batch_size = static_cast<std::size_t>(options.batch_size);
@@ -49,8 +49,7 @@ torch::Tensor encode_tokens(SequenceClassifier& model,
     const auto [tokens, key_mask] = pad(texts, rows);
     const auto encoded = model->encode(tokens.to(weight.device()), key_mask.to(weight.device()))
                              .to(torch::kCPU, torch::kFloat);  // (B, E)
-    for (std::size_t i = 0; i < rows.size(); ++i)
-      vectors[static_cast<int64_t>(rows[i])] = encoded[static_cast<int64_t>(i)];
+    vectors.index_copy_(0, torch::tensor(std::vector<int64_t>(rows.begin(), rows.end())), encoded);
     if (options.on_progress) options.on_progress(begin + rows.size());
   }
   return vectors;
@@ -58,14 +57,10 @@ torch::Tensor encode_tokens(SequenceClassifier& model,
 
 torch::Tensor Pretrained::encode(const std::vector<std::string>& texts,
                                  const EncodeTextsOptions& options) {
-  auto* encoder = std::get_if<SequenceClassifier>(&model);
-  if (encoder == nullptr) {
-    throw InputError(fmt::format("expected an encoder of texts, found a {} ({})",
-                                 kModelKinds.at(model.index()), model_type));
-  }
+  auto& encoder = model_as<SequenceClassifier>(model, "encode of the " + model_type + " model");
   std::vector<std::vector<int64_t>> tokens;
   for (const auto& text : texts) tokens.push_back(tokenizer.encode(text).ids);
-  return encode_tokens(*encoder, tokens, options);
+  return encode_tokens(encoder, tokens, options);
 }
 
 }  // namespace attend

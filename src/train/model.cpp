@@ -63,15 +63,4 @@ torch::Tensor logits_of(Model& model, const Batch& batch) {
   return std::visit(Logits{batch}, model);
 }
 
-template <typename Kind>
-Kind& model_as(Model& model, const char* wanted_by) {
-  if (auto* kind = std::get_if<Kind>(&model)) return *kind;
-  throw InputError(fmt::format("{} requires a {}, found a {}", wanted_by,
-                               kModelKinds.at(Model(Kind(nullptr)).index()),
-                               kModelKinds.at(model.index())));
-}
-template LanguageModel& model_as(Model&, const char*);
-template SequenceClassifier& model_as(Model&, const char*);
-template Seq2Seq& model_as(Model&, const char*);
-
 }  // namespace attend::train

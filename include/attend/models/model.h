@@ -1,11 +1,13 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/input_error.h"
 #include "attend/models/language_model.h"
 #include "attend/models/seq2seq.h"
 #include "attend/models/sequence_classifier.h"
 
 #include <array>
+#include <string>
 #include <string_view>
 #include <variant>
 
@@ -35,5 +37,17 @@ ATTEND_API Model make_model(const ModelConfig& config);
 
 /// Returns the model as a module.
 ATTEND_API torch::nn::Module& module_of(const Model& model);
+
+/// Returns the model as a `Kind`. Throws InputError if the model is of another kind; the message
+/// starts with `wanted_by`.
+///
+///     auto& language_model = model_as<LanguageModel>(run.model, "generate");
+template <typename Kind>
+Kind& model_as(Model& model, const std::string& wanted_by) {
+  if (auto* kind = std::get_if<Kind>(&model)) return *kind;
+  const auto wanted = kModelKinds.at(Model(Kind(nullptr)).index());
+  throw InputError(wanted_by + " requires a " + std::string(wanted) + ", found a " +
+                   std::string(kModelKinds.at(model.index())));
+}
 
 }  // namespace attend

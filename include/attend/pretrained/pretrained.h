@@ -17,8 +17,7 @@ namespace attend {
 
 /// Options of `load_pretrained`.
 struct PretrainedOptions {
-  /// Dtype of the weights. By default the dtype in `config.json` or, if there is none, that of the
-  /// first weight in the file.
+  /// Dtype of the weights. By default the dtype in `config.json` or, if there is none, float32.
   std::optional<torch::ScalarType> dtype = std::nullopt;
   torch::Device device = torch::kCPU;  ///< device of the weights
 };

@@ -22,11 +22,4 @@ ATTEND_API torch::Tensor logits_of(Model& model, const Batch& batch);
 /// Returns the weight of the token embedding (V, E); for a Seq2Seq, of the source embedding.
 ATTEND_API torch::Tensor token_embedding_weight(const Model& model);
 
-/// Returns the model as a `Kind`. Throws InputError if the model is of another kind; the message
-/// starts with `wanted_by`.
-///
-///     auto& language_model = model_as<LanguageModel>(run.model, "generate");
-template <typename Kind>
-ATTEND_API Kind& model_as(Model& model, const char* wanted_by);
-
 }  // namespace attend::train
