@@ -115,14 +115,12 @@ void check_is_inside(const std::filesystem::path& file) {
 void save_safetensors(const std::filesystem::path& path, const Safetensors& content) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();
   if (!content.metadata.empty()) header["__metadata__"] = content.metadata;
-  std::vector<torch::Tensor> data;
   uint64_t offset = 0;
   for (const auto& [name, tensor] : content.tensors) {
     const auto why_not = why_not_dense(tensor);
     TORCH_CHECK_VALUE(why_not.empty(), "'", name, "': ", why_not);
     header[name] = header_entry(name, tensor, offset);
-    data.push_back(contiguous_on_cpu(tensor));
-    offset += data.back().nbytes();
+    offset += tensor.nbytes();
   }
   auto text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // aligns the tensor data to 8 bytes
@@ -133,7 +131,8 @@ void save_safetensors(const std::filesystem::path& path, const Safetensors& cont
     const uint64_t length = text.size();
     for (int shift = 0; shift < 64; shift += 8) file.put(static_cast<char>(length >> shift & 0xFF));
     file << text;
-    for (const auto& tensor : data) {
+    for (const auto& [name, strided] : content.tensors) {
+      const auto tensor = contiguous_on_cpu(strided);  // copies one tensor at a time
       file.write(static_cast<const char*>(tensor.const_data_ptr()),
                  static_cast<std::streamsize>(tensor.nbytes()));
     }

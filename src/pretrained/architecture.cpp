@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
+
 namespace attend {
 
 void ignore_common_keys(JsonFields& reader) {
@@ -120,8 +122,7 @@ void read_rotary_scaling(JsonFields& reader, int64_t max_seq_len, int64_t origin
   reader.require("mscale_all_dim", nullptr);
 }
 
-}  // namespace
-
+/// Returns the options of rotary positions.
 RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, double default_theta,
                           double default_partial_rotary_factor) {
   RotaryOptions options;
@@ -142,6 +143,56 @@ RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, double default_t
   }
   if (part != 1.0) options.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * part);
   return options;
+}
+
+/// Returns the value of `rope_scaling`; empty without scaling.
+nlohmann::ordered_json rotary_scaling(const RotaryOptions& options) {
+  if (options.scaling == RotaryScaling::none) return {};
+  if (options.scaling == RotaryScaling::ntk)
+    throw InputError("rotary_scaling: found ntk, which published models do not have");
+  nlohmann::ordered_json json{{"rope_type", to_string(options.scaling)}, {"factor", options.factor}};
+  if (options.scaling == RotaryScaling::linear) return json;
+  json["original_max_position_embeddings"] = options.original_max_seq_len;
+  if (options.scaling == RotaryScaling::llama3) {
+    json["low_freq_factor"] = options.low_freq_factor;
+    json["high_freq_factor"] = options.high_freq_factor;
+    return json;
+  }
+  json["beta_fast"] = options.beta_fast;
+  json["beta_slow"] = options.beta_slow;
+  json["truncate"] = options.truncate;
+  if (options.attention_factor != 0.0) json["attention_factor"] = options.attention_factor;
+  return json;
+}
+
+void write_rotary(ConfigKeys& keys, const RotaryOptions& options, int64_t head_dim) {
+  const auto scaling = rotary_scaling(options);
+  const auto part = partial_rotary_factor(options.rotary_dim, head_dim);
+  auto parameters = scaling;
+  if (scaling.empty()) parameters["rope_type"] = "default";
+  parameters["rope_theta"] = options.theta;
+  if (part != 1.0) parameters["partial_rotary_factor"] = part;
+  keys.write("rope_parameters", parameters);
+  keys.write("rope_theta", options.theta);
+  keys.write("rope_scaling", scaling);
+  if (part != 1.0) keys.write("partial_rotary_factor", part);
+}
+
+}  // namespace
+
+double partial_rotary_factor(int64_t rotary_dim, int64_t head_dim) {
+  if (rotary_dim == 0) return 1.0;
+  const auto width = static_cast<double>(head_dim);
+  auto part = static_cast<double>(rotary_dim) / width;
+  while (static_cast<int64_t>(width * part) < rotary_dim) part = std::nextafter(part, 1.0);
+  return part;
+}
+
+void declare_rotary(ConfigKeys& keys, RotaryOptions& options, int64_t head_dim,
+                    double default_theta, double default_partial_rotary_factor) {
+  if (!keys.reads()) return write_rotary(keys, options, head_dim);
+  options =
+      read_rotary(keys.reader(), head_dim, default_theta, default_partial_rotary_factor);
 }
 
 const std::vector<Architecture>& architectures() {

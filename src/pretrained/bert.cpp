@@ -18,59 +18,60 @@ SequenceClassifierConfig post_norm_encoder() {
   return config;
 }
 
-/// Sets the pooler and the head of a class such as BertForSequenceClassification.
-void set_head(JsonFields& reader, const std::string& class_name, SequenceClassifierConfig& config) {
-  if (!class_name.ends_with("ForSequenceClassification")) return;
+/// Reads or writes the number of classes of a class such as BertForSequenceClassification.
+void declare_head(ConfigKeys& keys, SequenceClassifierConfig& config) {
+  if (!keys.class_name().ends_with("ForSequenceClassification") || !keys.reads()) return;
   constexpr int64_t kDefaultLabels = 2;
+  auto& reader = keys.reader();
   config.num_classes = reader.has("id2label") ? std::ssize(reader.object("id2label").json())
                                               : reader.size("num_labels", kDefaultLabels);
   config.pooling = Pooling::first;
   config.pooler = true;
 }
 
-ModelConfig read_bert(JsonFields& reader, const std::string& class_name) {
-  auto config = post_norm_encoder();
+void declare_bert(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = std::get<SequenceClassifierConfig>(any);
   auto& stack = config.stack;
-  config.vocab_size = reader.size("vocab_size", 30522);
-  config.max_seq_len = reader.size("max_position_embeddings", 512);
-  config.type_vocab_size = reader.size("type_vocab_size", 2, 0);
-  stack.embed_dim = reader.size("hidden_size", 768);
-  stack.num_layers = reader.size("num_hidden_layers", 12, 1, kMaxCount);
-  stack.num_heads = reader.size("num_attention_heads", 12);
-  stack.dim_feedforward = reader.size("intermediate_size", 3072);
-  stack.activation = reader.choice<Activation>("hidden_act", "gelu", kActivations);
-  stack.norm_eps = reader.number("layer_norm_eps", 1e-12);
-  reader.require("position_embedding_type", "absolute");
-  reader.ignore({"hidden_dropout_prob", "attention_probs_dropout_prob", "tie_word_embeddings",
-                 "directionality", "pooler_fc_size", "pooler_num_attention_heads",
-                 "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
-  set_head(reader, class_name, config);
-  return config;
+  keys.size("vocab_size", config.vocab_size, 30522);
+  keys.size("max_position_embeddings", config.max_seq_len, 512);
+  keys.size("type_vocab_size", config.type_vocab_size, 2, 0);
+  keys.size("hidden_size", stack.embed_dim, 768);
+  keys.size("num_hidden_layers", stack.num_layers, 12, 1, kMaxCount);
+  keys.size("num_attention_heads", stack.num_heads, 12);
+  keys.size("intermediate_size", stack.dim_feedforward, 3072);
+  keys.activation("hidden_act", stack.activation, "gelu", kActivations);
+  keys.number("layer_norm_eps", stack.norm_eps, 1e-12);
+  keys.require("position_embedding_type", "absolute");
+  keys.ignore({"hidden_dropout_prob", "attention_probs_dropout_prob", "tie_word_embeddings",
+               "directionality", "pooler_fc_size", "pooler_num_attention_heads",
+               "pooler_num_fc_layers", "pooler_size_per_head", "pooler_type"});
+  declare_head(keys, config);
 }
 
-ModelConfig read_roberta(JsonFields& reader, const std::string& class_name) {
-  auto config = std::get<SequenceClassifierConfig>(read_bert(reader, class_name));
-  reader.require("pad_token_id", 1);
-  if (config.max_seq_len <= kRobertaOffset) {
-    reader.throw_unexpected("max_position_embeddings", fmt::format("more than {}", kRobertaOffset));
+void declare_roberta(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = std::get<SequenceClassifierConfig>(any);
+  if (!keys.reads()) config.max_seq_len += kRobertaOffset;
+  declare_bert(keys, any);
+  if (keys.reads() && config.max_seq_len <= kRobertaOffset) {
+    keys.reader().throw_unexpected("max_position_embeddings",
+                                   fmt::format("more than {}", kRobertaOffset));
   }
   config.max_seq_len -= kRobertaOffset;
-  return config;
+  keys.require("pad_token_id", 1);
 }
 
-ModelConfig read_distilbert(JsonFields& reader, const std::string& /*class_name*/) {
-  auto config = post_norm_encoder();
+void declare_distilbert(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = std::get<SequenceClassifierConfig>(any);
   auto& stack = config.stack;
-  config.vocab_size = reader.size("vocab_size", 30522);
-  config.max_seq_len = reader.size("max_position_embeddings", 512);
-  stack.embed_dim = reader.size("dim", 768);
-  stack.num_layers = reader.size("n_layers", 6, 1, kMaxCount);
-  stack.num_heads = reader.size("n_heads", 12);
-  stack.dim_feedforward = reader.size("hidden_dim", 3072);
-  stack.activation = reader.choice<Activation>("activation", "gelu", kActivations);
-  reader.ignore({"tie_weights_", "dropout", "qa_dropout", "seq_classif_dropout",
-                 "sinusoidal_pos_embds", "tie_word_embeddings"});
-  return config;
+  keys.size("vocab_size", config.vocab_size, 30522);
+  keys.size("max_position_embeddings", config.max_seq_len, 512);
+  keys.size("dim", stack.embed_dim, 768);
+  keys.size("n_layers", stack.num_layers, 6, 1, kMaxCount);
+  keys.size("n_heads", stack.num_heads, 12);
+  keys.size("hidden_dim", stack.dim_feedforward, 3072);
+  keys.activation("activation", stack.activation, "gelu", kActivations);
+  keys.ignore({"tie_weights_", "dropout", "qa_dropout", "seq_classif_dropout",
+               "sinusoidal_pos_embds", "tie_word_embeddings"});
 }
 
 /// Names of the modules of a block in a file.
@@ -164,19 +165,25 @@ std::vector<Architecture> bert_architectures() {
            .classes = {"BertModel", "BertForMaskedLM", "BertForPreTraining",
                        "BertForSequenceClassification"},
            .prefix = "bert.",
-           .read_config = read_bert,
+           .head = "classifier.",
+           .base = post_norm_encoder(),
+           .declare = declare_bert,
            .weights = bert_weights,
            .ignored = bert_ignored},
           {.model_type = "roberta",
            .classes = {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"},
            .prefix = "roberta.",
-           .read_config = read_roberta,
+           .head = "classifier.",
+           .base = post_norm_encoder(),
+           .declare = declare_roberta,
            .weights = roberta_weights,
            .ignored = bert_ignored},
           {.model_type = "distilbert",
            .classes = {"DistilBertModel", "DistilBertForMaskedLM"},
            .prefix = "distilbert.",
-           .read_config = read_distilbert,
+           .head = {},
+           .base = post_norm_encoder(),
+           .declare = declare_distilbert,
            .weights = distilbert_weights,
            .ignored = {"embeddings.position_ids", "vocab_transform.", "vocab_layer_norm.",
                        "vocab_projector."}}};

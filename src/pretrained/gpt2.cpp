@@ -6,24 +6,23 @@
 namespace attend {
 namespace {
 
-ModelConfig read_gpt2(JsonFields& reader, const std::string& /*class_name*/) {
-  LanguageModelConfig config;
+void declare_gpt2(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = std::get<LanguageModelConfig>(any);
   auto& stack = config.stack;
-  config.vocab_size = reader.size("vocab_size", 50257);
-  config.max_seq_len = reader.size("n_positions", 1024);
-  config.tie_embeddings = reader.boolean("tie_word_embeddings", true);
-  stack.embed_dim = reader.size("n_embd", 768);
-  stack.num_layers = reader.size("n_layer", 12, 1, kMaxCount);
-  stack.num_heads = reader.size("n_head", 12);
-  stack.dim_feedforward = reader.size("n_inner", 4 * stack.embed_dim);
-  stack.activation = reader.choice<Activation>("activation_function", "gelu_new", kActivations);
-  stack.norm_eps = reader.number("layer_norm_epsilon", 1e-5);
-  reader.require("scale_attn_weights", true);
-  reader.require("scale_attn_by_inverse_layer_idx", false);
-  reader.ignore({"n_ctx", "resid_pdrop", "embd_pdrop", "attn_pdrop", "reorder_and_upcast_attn",
-                 "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
-                 "summary_first_dropout"});
-  return config;
+  keys.size("vocab_size", config.vocab_size, 50257);
+  keys.size("n_positions", config.max_seq_len, 1024);
+  keys.boolean("tie_word_embeddings", config.tie_embeddings, true);
+  keys.size("n_embd", stack.embed_dim, 768);
+  keys.size("n_layer", stack.num_layers, 12, 1, kMaxCount);
+  keys.size("n_head", stack.num_heads, 12);
+  keys.size("n_inner", stack.dim_feedforward, 4 * stack.embed_dim);
+  keys.activation("activation_function", stack.activation, "gelu_new", kActivations);
+  keys.number("layer_norm_epsilon", stack.norm_eps, 1e-5);
+  keys.require("scale_attn_weights", true);
+  keys.require("scale_attn_by_inverse_layer_idx", false);
+  keys.ignore({"n_ctx", "resid_pdrop", "embd_pdrop", "attn_pdrop", "reorder_and_upcast_attn",
+               "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels",
+               "summary_first_dropout"});
 }
 
 WeightRows gpt2_weights(const ModelConfig& any) {
@@ -54,7 +53,9 @@ std::vector<Architecture> gpt2_architectures() {
   return {{.model_type = "gpt2",
            .classes = {"GPT2LMHeadModel", "GPT2Model"},
            .prefix = "transformer.",
-           .read_config = read_gpt2,
+           .head = "lm_head.",
+           .base = LanguageModelConfig(),
+           .declare = declare_gpt2,
            .weights = gpt2_weights,
            .ignored = {".attn.bias", ".attn.masked_bias"}}};
 }

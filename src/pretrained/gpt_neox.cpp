@@ -6,27 +6,34 @@
 namespace attend {
 namespace {
 
-ModelConfig read_gpt_neox(JsonFields& reader, const std::string& /*class_name*/) {
+LanguageModelConfig gpt_neox_base() {
   LanguageModelConfig config;
-  auto& stack = config.stack;
-  config.vocab_size = reader.size("vocab_size", 50432);
-  config.max_seq_len = reader.size("max_position_embeddings", 2048);
-  config.tie_embeddings = reader.boolean("tie_word_embeddings", false);
-  stack.embed_dim = reader.size("hidden_size", 6144);
-  stack.num_layers = reader.size("num_hidden_layers", 44, 1, kMaxCount);
-  stack.num_heads = reader.size("num_attention_heads", 64);
-  stack.dim_feedforward = reader.size("intermediate_size", 24576);
-  stack.activation = reader.choice<Activation>("hidden_act", "gelu", kActivations);
-  stack.norm_eps = reader.number("layer_norm_eps", 1e-5);
-  stack.norm_order = reader.boolean("use_parallel_residual", true)
-                         ? NormOrder::parallel_separate_norms
-                         : NormOrder::pre;
-  stack.positions = PositionScheme::rotary;
-  const auto theta = reader.number("rotary_emb_base", 10000.0);
-  const auto part = reader.number("rotary_pct", 0.25);
-  stack.rotary = read_rotary(reader, stack.embed_dim / stack.num_heads, theta, part);
-  reader.require("attention_bias", true);
+  config.stack.positions = PositionScheme::rotary;
   return config;
+}
+
+void declare_gpt_neox(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = std::get<LanguageModelConfig>(any);
+  auto& stack = config.stack;
+  keys.size("vocab_size", config.vocab_size, 50432);
+  keys.size("max_position_embeddings", config.max_seq_len, 2048);
+  keys.boolean("tie_word_embeddings", config.tie_embeddings, false);
+  keys.size("hidden_size", stack.embed_dim, 6144);
+  keys.size("num_hidden_layers", stack.num_layers, 44, 1, kMaxCount);
+  keys.size("num_attention_heads", stack.num_heads, 64);
+  keys.size("intermediate_size", stack.dim_feedforward, 24576);
+  keys.activation("hidden_act", stack.activation, "gelu", kActivations);
+  keys.number("layer_norm_eps", stack.norm_eps, 1e-5);
+  bool parallel = stack.norm_order == NormOrder::parallel_separate_norms;
+  keys.boolean("use_parallel_residual", parallel, true);
+  stack.norm_order = parallel ? NormOrder::parallel_separate_norms : NormOrder::pre;
+  double theta = stack.rotary.theta;
+  const auto head_dim = stack.embed_dim / stack.num_heads;
+  double part = partial_rotary_factor(stack.rotary.rotary_dim, head_dim);
+  keys.number("rotary_emb_base", theta, 10000.0);
+  keys.number("rotary_pct", part, 0.25);
+  declare_rotary(keys, stack.rotary, head_dim, theta, part);
+  keys.require("attention_bias", true);
 }
 
 WeightRows gpt_neox_weights(const ModelConfig& any) {
@@ -57,7 +64,9 @@ std::vector<Architecture> gpt_neox_architectures() {
   return {{.model_type = "gpt_neox",
            .classes = {"GPTNeoXForCausalLM", "GPTNeoXModel"},
            .prefix = "gpt_neox.",
-           .read_config = read_gpt_neox,
+           .head = "embed_out.",
+           .base = gpt_neox_base(),
+           .declare = declare_gpt_neox,
            .weights = gpt_neox_weights,
            .ignored = {".attention.bias", ".attention.masked_bias", ".rotary_emb.inv_freq"}}};
 }

@@ -1,9 +1,10 @@
 // Llama (Touvron et al. 2023, Grattafiori et al. 2024), and models that differ from it by few
-// options: Mistral, Mixtral, Qwen2, Qwen3 and Gemma 2.
+// options: Mistral, Mixtral, Qwen2, Qwen3, Gemma 2 and Phi-3.
 #include "pretrained/architecture.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace attend {
@@ -24,173 +25,239 @@ struct Defaults {
   bool tie_word_embeddings = false;
 };
 
-/// Reads the keys that all of these models have, except their activation.
-LanguageModelConfig read_common(JsonFields& reader, const Defaults& defaults) {
+LanguageModelConfig llama_base() {
   LanguageModelConfig config;
   auto& stack = config.stack;
-  config.vocab_size = reader.size("vocab_size", defaults.vocab_size);
-  config.max_seq_len = reader.size("max_position_embeddings", defaults.max_position_embeddings);
-  config.tie_embeddings = reader.boolean("tie_word_embeddings", defaults.tie_word_embeddings);
   stack.bias = false;
   stack.norm = NormKind::rms;
-  stack.embed_dim = reader.size("hidden_size", defaults.hidden_size);
-  stack.num_layers = reader.size("num_hidden_layers", defaults.num_hidden_layers, 1, kMaxCount);
-  stack.num_heads = reader.size("num_attention_heads", defaults.num_attention_heads);
-  stack.num_kv_heads = reader.size("num_key_value_heads", defaults.num_key_value_heads == 0
-                                                              ? stack.num_heads
-                                                              : defaults.num_key_value_heads);
-  stack.head_dim = reader.size(
-      "head_dim", defaults.head_dim == 0 ? stack.embed_dim / stack.num_heads : defaults.head_dim);
-  stack.dim_feedforward = reader.size("intermediate_size", defaults.intermediate_size);
-  stack.norm_eps = reader.number("rms_norm_eps", defaults.rms_norm_eps);
   stack.positions = PositionScheme::rotary;
-  stack.rotary = read_rotary(reader, stack.head_dim, defaults.rope_theta);
-  reader.require("attention_bias", false);
-  reader.require("mlp_bias", false);
+  stack.activation = Activation::swiglu;
   return config;
 }
 
-/// Reads the activation of a gated feed-forward layer.
-Activation read_gated_activation(JsonFields& reader, const char* key, const char* otherwise) {
-  return reader.choice<Activation>(key, otherwise,
-                                   {{"silu", Activation::swiglu},
-                                    {"swish", Activation::swiglu},
-                                    {"gelu", Activation::geglu},
-                                    {"gelu_pytorch_tanh", Activation::geglu_tanh},
-                                    {"gelu_new", Activation::geglu_tanh}});
-}
-
-LanguageModelConfig read_swiglu(JsonFields& reader, const Defaults& defaults) {
-  auto config = read_common(reader, defaults);
-  config.stack.activation = read_gated_activation(reader, "hidden_act", "silu");
-  return config;
-}
-
-/// Returns the sliding window, which the value null switches off.
-int64_t read_window(JsonFields& reader) {
-  return reader.size("sliding_window", reader.is_null("sliding_window") ? 0 : 4096);
-}
-
-/// Returns the window of each layer, or an empty list if no layer has one: `layer_types` or, if it
-/// is absent, what `has_window` returns for the layer.
-template <typename HasWindow>
-std::vector<int64_t> read_windows(JsonFields& reader, int64_t num_layers, int64_t window,
-                                  const HasWindow& has_window) {
-  const auto types = reader.strings("layer_types");
-  if (!types.empty() && std::ssize(types) != num_layers) {
-    reader.throw_unexpected("layer_types", fmt::format("{} types, one for each layer", num_layers));
-  }
-  std::vector<int64_t> windows;
-  for (int64_t i = 0; i < num_layers; ++i) {
-    const auto type = types.empty() ? std::string() : types[static_cast<std::size_t>(i)];
-    if (!types.empty() && type != "sliding_attention" && type != "full_attention") {
-      throw InputError(fmt::format(
-          "`layer_types`: found '{}', expected sliding_attention or full_attention", type));
-    }
-    windows.push_back((types.empty() ? has_window(i) : type == "sliding_attention") ? window : 0);
-  }
-  const bool none = std::ranges::all_of(windows, [](auto each) { return each == 0; });
-  return none ? std::vector<int64_t>() : windows;
-}
-
-/// Sets the windows of the layers. Equal windows are one option.
-void set_windows(StackConfig& stack, const std::vector<int64_t>& windows) {
-  if (windows.empty()) return;
-  const bool equal = std::ranges::all_of(windows, [&](auto each) { return each == windows[0]; });
-  if (equal) {
-    stack.sliding_window = windows[0];
-  } else {
-    stack.sliding_window_pattern = windows;
-  }
-}
-
-ModelConfig read_llama(JsonFields& reader, const std::string& /*class_name*/) {
-  const auto config = read_swiglu(reader, {});
-  reader.ignore({"pretraining_tp"});
-  return config;
-}
-
-ModelConfig read_mistral(JsonFields& reader, const std::string& /*class_name*/) {
-  auto config = read_swiglu(
-      reader,
-      {.intermediate_size = 14336, .num_key_value_heads = 8, .max_position_embeddings = 131072});
-  const auto window = read_window(reader);
-  set_windows(config.stack, read_windows(reader, config.stack.num_layers, window,
-                                         [](int64_t /*layer*/) { return true; }));
-  return config;
-}
-
-ModelConfig read_mixtral(JsonFields& reader, const std::string& /*class_name*/) {
-  auto config = read_swiglu(reader, {.intermediate_size = 14336,
-                                     .num_key_value_heads = 8,
-                                     .max_position_embeddings = 131072,
-                                     .rms_norm_eps = 1e-5,
-                                     .rope_theta = 1e6});
-  config.stack.num_experts = reader.size("num_local_experts", 8, 1, kMaxCount);
-  config.stack.num_experts_per_tok = reader.size("num_experts_per_tok", 2);
-  const auto window = reader.size("sliding_window", 0, /*min=*/0);
-  set_windows(config.stack, read_windows(reader, config.stack.num_layers, window,
-                                         [](int64_t /*layer*/) { return true; }));
-  return config;
-}
-
-/// Reads the keys that Qwen2 and Qwen3 share.
-LanguageModelConfig read_qwen(JsonFields& reader, Defaults defaults) {
-  defaults.vocab_size = 151936;
-  defaults.intermediate_size = 22016;
-  defaults.num_key_value_heads = 32;
-  defaults.max_position_embeddings = 32768;
-  auto config = read_swiglu(reader, defaults);
-  const bool use_window = reader.boolean("use_sliding_window", false);
-  const auto window = read_window(reader);
-  reader.require("use_mrope", false);
-  const auto first = reader.size("max_window_layers", 28, 0);
-  const auto windows = read_windows(reader, config.stack.num_layers, window,
-                                    [&](int64_t layer) { return use_window && layer >= first; });
-  set_windows(config.stack, windows);
-  return config;
-}
-
-ModelConfig read_qwen2(JsonFields& reader, const std::string& /*class_name*/) {
-  auto config = read_qwen(reader, {});
+LanguageModelConfig qwen2_base() {
+  auto config = llama_base();
   config.stack.qkv_bias = true;
   return config;
 }
 
-ModelConfig read_qwen3(JsonFields& reader, const std::string& /*class_name*/) {
-  auto config = read_qwen(reader, {.head_dim = 128});
+LanguageModelConfig qwen3_base() {
+  auto config = llama_base();
   config.stack.qk_norm = QKNormKind::rms;
   return config;
 }
 
-ModelConfig read_gemma2(JsonFields& reader, const std::string& /*class_name*/) {
-  auto config = read_common(reader, {.vocab_size = 256000,
-                                     .hidden_size = 2304,
-                                     .intermediate_size = 9216,
-                                     .num_hidden_layers = 26,
-                                     .num_attention_heads = 8,
-                                     .num_key_value_heads = 4,
-                                     .head_dim = 256,
-                                     .max_position_embeddings = 8192,
-                                     .tie_word_embeddings = true});
-  auto& stack = config.stack;
-  const char* activation = reader.has("hidden_activation") ? "hidden_activation" : "hidden_act";
-  stack.activation = read_gated_activation(reader, activation, "gelu_pytorch_tanh");
-  reader.ignore({"hidden_act", "hidden_activation"});
-  stack.norm_order = NormOrder::sandwich;
-  stack.embedding_scale = std::sqrt(static_cast<double>(stack.embed_dim));
-  stack.attention_scale = 1.0 / std::sqrt(reader.number("query_pre_attn_scalar", 256.0));
-  // A key with the value null switches a cap off.
-  const auto cap = [&](const char* key, double otherwise) {
-    return reader.number(key, reader.is_null(key) ? 0.0 : otherwise);
-  };
-  stack.soft_cap = cap("attn_logit_softcapping", 50.0);
-  config.final_logit_soft_cap = cap("final_logit_softcapping", 30.0);
-  reader.require("use_bidirectional_attention", false);
-  const auto window = reader.size("sliding_window", 4096);
-  set_windows(stack, read_windows(reader, stack.num_layers, window,
-                                  [](int64_t layer) { return layer % 2 == 0; }));
+LanguageModelConfig gemma2_base() {
+  auto config = llama_base();
+  config.stack.norm_order = NormOrder::sandwich;
   return config;
+}
+
+/// Names of the activations of gated feed-forward layers.
+constexpr std::array<std::pair<std::string_view, Activation>, 5> kGatedActivations{
+    {{"silu", Activation::swiglu},
+     {"swish", Activation::swiglu},
+     {"gelu", Activation::geglu},
+     {"gelu_pytorch_tanh", Activation::geglu_tanh},
+     {"gelu_new", Activation::geglu_tanh}}};
+
+/// Declares the keys that all of these models have, except their activation.
+LanguageModelConfig& declare_common(ConfigKeys& keys, ModelConfig& any, const Defaults& defaults) {
+  auto& config = std::get<LanguageModelConfig>(any);
+  auto& stack = config.stack;
+  keys.size("vocab_size", config.vocab_size, defaults.vocab_size);
+  keys.size("max_position_embeddings", config.max_seq_len, defaults.max_position_embeddings);
+  keys.boolean("tie_word_embeddings", config.tie_embeddings, defaults.tie_word_embeddings);
+  keys.size("hidden_size", stack.embed_dim, defaults.hidden_size);
+  keys.size("num_hidden_layers", stack.num_layers, defaults.num_hidden_layers, 1, kMaxCount);
+  keys.size("num_attention_heads", stack.num_heads, defaults.num_attention_heads);
+  keys.size("num_key_value_heads", stack.num_kv_heads,
+            defaults.num_key_value_heads == 0 ? stack.num_heads : defaults.num_key_value_heads);
+  keys.size("head_dim", stack.head_dim,
+            defaults.head_dim == 0 ? stack.embed_dim / stack.num_heads : defaults.head_dim);
+  keys.size("intermediate_size", stack.dim_feedforward, defaults.intermediate_size);
+  keys.number("rms_norm_eps", stack.norm_eps, defaults.rms_norm_eps);
+  declare_rotary(keys, stack.rotary, stack.head_dim, defaults.rope_theta);
+  keys.require("attention_bias", false);
+  keys.require("mlp_bias", false);
+  return config;
+}
+
+LanguageModelConfig& declare_swiglu(ConfigKeys& keys, ModelConfig& any, const Defaults& defaults) {
+  auto& config = declare_common(keys, any, defaults);
+  keys.activation("hidden_act", config.stack.activation, "silu", kGatedActivations);
+  return config;
+}
+
+/// Returns the window of each layer; 0 = none.
+std::vector<int64_t> windows_of(const StackConfig& stack) {
+  const auto& pattern = stack.sliding_window_pattern;
+  std::vector<int64_t> windows;
+  for (int64_t i = 0; i < stack.num_layers; ++i) {
+    windows.push_back(pattern.empty() ? stack.sliding_window
+                                      : pattern[static_cast<std::size_t>(i) % pattern.size()]);
+  }
+  return windows;
+}
+
+/// Sets the windows of the layers. Equal windows are one option.
+void set_windows(StackConfig& stack, const std::vector<int64_t>& windows) {
+  const bool equal = std::ranges::all_of(windows, [&](auto each) { return each == windows[0]; });
+  stack.sliding_window = equal ? windows[0] : 0;
+  stack.sliding_window_pattern = equal ? std::vector<int64_t>() : windows;
+}
+
+template <typename T>
+nlohmann::ordered_json null_if_zero(T value) {
+  return value == T(0) ? nlohmann::ordered_json() : nlohmann::ordered_json(value);
+}
+
+/// Declares a window of all layers, which the value null switches off.
+void declare_window(ConfigKeys& keys, StackConfig& stack, int64_t missing) {
+  constexpr const char* kKey = "sliding_window";
+  if (keys.reads()) {
+    stack.sliding_window = keys.reader().is_null(kKey) ? 0 : keys.reader().size(kKey, missing, 0);
+    keys.ignore({kKey});
+  } else {
+    keys.write(kKey, null_if_zero(std::ranges::max(windows_of(stack))));
+  }
+}
+
+/// Declares the window of each layer: `layer_types` or, if it is absent, what `has_window` returns
+/// for the layer. Layers with a window have that of `sliding_window`.
+template <typename HasWindow>
+void declare_windows(ConfigKeys& keys, StackConfig& stack, const HasWindow& has_window) {
+  constexpr const char* kTypes = "layer_types";
+  constexpr std::string_view kSliding = "sliding_attention";
+  constexpr std::string_view kFull = "full_attention";
+  const auto old = windows_of(stack);
+  declare_window(keys, stack, 4096);
+  if (!keys.reads()) {
+    nlohmann::ordered_json types;
+    for (const auto window : old) types.push_back(window > 0 ? kSliding : kFull);
+    return keys.write(kTypes, types);
+  }
+  auto& reader = keys.reader();
+  const auto types = reader.strings(kTypes);
+  if (!types.empty() && std::ssize(types) != stack.num_layers) {
+    reader.throw_unexpected(kTypes, fmt::format("{} types, one for each layer", stack.num_layers));
+  }
+  std::vector<int64_t> windows;
+  for (int64_t i = 0; i < stack.num_layers; ++i) {
+    const auto type = types.empty() ? std::string() : types[static_cast<std::size_t>(i)];
+    if (!types.empty() && type != kSliding && type != kFull) {
+      throw InputError(
+          fmt::format("`{}`: found '{}', expected {} or {}", kTypes, type, kSliding, kFull));
+    }
+    const bool slides = types.empty() ? has_window(i) : type == kSliding;
+    windows.push_back(slides ? stack.sliding_window : 0);
+  }
+  set_windows(stack, windows);
+}
+
+void declare_llama(ConfigKeys& keys, ModelConfig& any) {
+  declare_swiglu(keys, any, {});
+  keys.ignore({"pretraining_tp"});
+}
+
+void declare_mistral(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = declare_swiglu(
+      keys, any,
+      {.intermediate_size = 14336, .num_key_value_heads = 8, .max_position_embeddings = 131072});
+  declare_window(keys, config.stack, 4096);
+}
+
+void declare_mixtral(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = declare_swiglu(keys, any,
+                                {.intermediate_size = 14336,
+                                 .num_key_value_heads = 8,
+                                 .max_position_embeddings = 131072,
+                                 .rms_norm_eps = 1e-5,
+                                 .rope_theta = 1e6});
+  keys.size("num_local_experts", config.stack.num_experts, 8, 1, kMaxCount);
+  keys.size("num_experts_per_tok", config.stack.num_experts_per_tok, 2);
+  declare_window(keys, config.stack, 0);
+}
+
+/// Declares the keys that Qwen2 and Qwen3 share.
+void declare_qwen(ConfigKeys& keys, ModelConfig& any, Defaults defaults) {
+  defaults.vocab_size = 151936;
+  defaults.intermediate_size = 22016;
+  defaults.num_key_value_heads = 32;
+  defaults.max_position_embeddings = 32768;
+  auto& config = declare_swiglu(keys, any, defaults);
+  keys.require("use_mrope", false);
+  bool use_window = std::ranges::max(windows_of(config.stack)) > 0;
+  keys.boolean("use_sliding_window", use_window, false);
+  int64_t first = 0;
+  keys.size("max_window_layers", first, 28, 0);
+  declare_windows(keys, config.stack,
+                  [&](int64_t layer) { return use_window && layer >= first; });
+}
+
+void declare_qwen2(ConfigKeys& keys, ModelConfig& any) { declare_qwen(keys, any, {}); }
+
+void declare_qwen3(ConfigKeys& keys, ModelConfig& any) {
+  declare_qwen(keys, any, {.head_dim = 128});
+}
+
+/// Declares a number, which the value null sets to 0.
+void declare_cap(ConfigKeys& keys, const char* key, double& cap, double missing) {
+  if (keys.reads()) {
+    cap = keys.reader().number(key, keys.reader().is_null(key) ? 0.0 : missing);
+  } else {
+    keys.write(key, null_if_zero(cap));
+  }
+}
+
+/// Declares the scale 1 / sqrt(N), where N is an integer.
+void declare_attention_scale(ConfigKeys& keys, double& scale) {
+  constexpr const char* kKey = "query_pre_attn_scalar";
+  if (keys.reads()) {
+    scale = 1.0 / std::sqrt(keys.reader().number(kKey, 256.0));
+    return;
+  }
+  const auto number = std::pow(scale, -2.0);
+  if (std::abs(number - std::round(number)) > 1e-9 * number) {
+    throw InputError(
+        fmt::format("attention_scale: found {}, expected 1 / sqrt of an integer", scale));
+  }
+  keys.write(kKey, std::llround(number));
+}
+
+void declare_gemma2(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = declare_common(keys, any,
+                                {.vocab_size = 256000,
+                                 .hidden_size = 2304,
+                                 .intermediate_size = 9216,
+                                 .num_hidden_layers = 26,
+                                 .num_attention_heads = 8,
+                                 .num_key_value_heads = 4,
+                                 .head_dim = 256,
+                                 .max_position_embeddings = 8192,
+                                 .tie_word_embeddings = true});
+  auto& stack = config.stack;
+  const bool old = keys.reads() && !keys.reader().has("hidden_activation");
+  keys.activation(old ? "hidden_act" : "hidden_activation", stack.activation, "gelu_pytorch_tanh",
+                  kGatedActivations);
+  keys.ignore({"hidden_act", "hidden_activation"});
+  stack.embedding_scale = std::sqrt(static_cast<double>(stack.embed_dim));
+  declare_attention_scale(keys, stack.attention_scale);
+  declare_cap(keys, "attn_logit_softcapping", stack.soft_cap, 50.0);
+  declare_cap(keys, "final_logit_softcapping", config.final_logit_soft_cap, 30.0);
+  keys.require("use_bidirectional_attention", false);
+  declare_windows(keys, stack, [](int64_t layer) { return layer % 2 == 0; });
+}
+
+void declare_phi3(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = declare_swiglu(keys, any,
+                                {.vocab_size = 32064,
+                                 .hidden_size = 3072,
+                                 .intermediate_size = 8192,
+                                 .max_position_embeddings = 4096,
+                                 .rms_norm_eps = 1e-5});
+  declare_window(keys, config.stack, 0);
+  keys.ignore({"embd_pdrop", "resid_pdrop"});
 }
 
 /// Adds the weights of a mixture of experts. `experts` is the name in the file.
@@ -206,11 +273,20 @@ void add_experts(const WeightRows& block, const StackConfig& stack, const std::s
   }
 }
 
-WeightRows weights(const LanguageModelConfig& config, const WeightLayout& norms = {}) {
+/// What differs between the weights of these models.
+struct WeightNames {
+  WeightLayout norms = {};
+  bool fused = false;  ///< one tensor for queries, keys and values, and one for gate and up
+};
+
+WeightRows weights(const ModelConfig& any, const WeightNames& names = {}) {
+  const auto& config = std::get<LanguageModelConfig>(any);
+  const auto& norms = names.norms;
   const auto& stack = config.stack;
   const auto width = stack.embed_dim;
   const auto queries = stack.num_heads * stack.head_dim;
   const auto keys = stack.num_kv_heads * stack.head_dim;
+  const auto hidden = stack.dim_feedforward;
   const bool sandwich = stack.norm_order == NormOrder::sandwich;
   WeightRows rows;
   rows.embedding("embedding.token", "embed_tokens", config.vocab_size, width);
@@ -218,10 +294,10 @@ WeightRows weights(const LanguageModelConfig& config, const WeightLayout& norms 
     const auto block =
         rows.inside(fmt::format("decoder.blocks.{}.", i), fmt::format("layers.{}.", i));
     block.norm("norm1", "input_layernorm", width, false, norms);
-    block.linear(
-        "attention.qkv",
-        {{"self_attn.q_proj", queries}, {"self_attn.k_proj", keys}, {"self_attn.v_proj", keys}},
-        width, stack.qkv_bias);
+    std::vector<LinearPart> qkv{
+        {"self_attn.q_proj", queries}, {"self_attn.k_proj", keys}, {"self_attn.v_proj", keys}};
+    if (names.fused) qkv = {{"self_attn.qkv_proj", queries + 2 * keys}};
+    block.linear("attention.qkv", qkv, width, stack.qkv_bias);
     block.linear("attention.out", {{"self_attn.o_proj", width}}, queries, false);
     if (stack.qk_norm == QKNormKind::rms) {
       block.norm("attention.qk_norm.query", "self_attn.q_norm", stack.head_dim, false);
@@ -238,42 +314,43 @@ WeightRows weights(const LanguageModelConfig& config, const WeightLayout& norms 
       add_experts(block, stack, "block_sparse_moe");
       continue;
     }
-    block.linear("feed_forward.up",
-                 {{"mlp.gate_proj", stack.dim_feedforward}, {"mlp.up_proj", stack.dim_feedforward}},
-                 width, false);
-    block.linear("feed_forward.down", {{"mlp.down_proj", width}}, stack.dim_feedforward, false);
+    std::vector<LinearPart> up{{"mlp.gate_proj", hidden}, {"mlp.up_proj", hidden}};
+    if (names.fused) up = {{"mlp.gate_up_proj", 2 * hidden}};
+    block.linear("feed_forward.up", up, width, false);
+    block.linear("feed_forward.down", {{"mlp.down_proj", width}}, hidden, false);
   }
   rows.norm("decoder.norm", "norm", width, false, norms);
   if (!config.tie_embeddings) rows.linear("head", {{"lm_head", config.vocab_size}}, width, false);
   return rows;
 }
 
-WeightRows llama_weights(const ModelConfig& config) {
-  return weights(std::get<LanguageModelConfig>(config));
-}
-
+WeightRows llama_weights(const ModelConfig& config) { return weights(config); }
 WeightRows gemma_weights(const ModelConfig& config) {
-  return weights(std::get<LanguageModelConfig>(config), {WeightLayout::unit_offset});
+  return weights(config, {.norms = {WeightLayout::unit_offset}});
 }
+WeightRows phi3_weights(const ModelConfig& config) { return weights(config, {.fused = true}); }
 
 }  // namespace
 
 std::vector<Architecture> llama_architectures() {
-  const auto make = [](const char* model_type, const std::string& name, auto read_config,
-                       auto weights) {
+  const auto make = [](const char* model_type, const std::string& name,
+                       const LanguageModelConfig& base, auto declare, auto weights) {
     return Architecture{.model_type = model_type,
                         .classes = {name + "ForCausalLM", name + "Model"},
                         .prefix = "model.",
-                        .read_config = read_config,
+                        .head = "lm_head.",
+                        .base = base,
+                        .declare = declare,
                         .weights = weights,
                         .ignored = {".rotary_emb.inv_freq"}};
   };
-  return {make("llama", "Llama", read_llama, llama_weights),
-          make("mistral", "Mistral", read_mistral, llama_weights),
-          make("mixtral", "Mixtral", read_mixtral, llama_weights),
-          make("qwen2", "Qwen2", read_qwen2, llama_weights),
-          make("qwen3", "Qwen3", read_qwen3, llama_weights),
-          make("gemma2", "Gemma2", read_gemma2, gemma_weights)};
+  return {make("llama", "Llama", llama_base(), declare_llama, llama_weights),
+          make("mistral", "Mistral", llama_base(), declare_mistral, llama_weights),
+          make("mixtral", "Mixtral", llama_base(), declare_mixtral, llama_weights),
+          make("qwen2", "Qwen2", qwen2_base(), declare_qwen2, llama_weights),
+          make("qwen3", "Qwen3", qwen3_base(), declare_qwen3, llama_weights),
+          make("gemma2", "Gemma2", gemma2_base(), declare_gemma2, gemma_weights),
+          make("phi3", "Phi3", llama_base(), declare_phi3, phi3_weights)};
 }
 
 }  // namespace attend

@@ -1,7 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/pretrained/pretrained.h"
-#include "pretrained/architecture.h"
+#include "pretrained/published_config.h"
 #include "pretrained/sentence_settings.h"
 
 #include <fmt/format.h>
@@ -15,28 +15,6 @@ namespace attend {
 namespace {
 
 using Path = std::filesystem::path;
-
-/// Returns the architecture that `config.json` names. Throws InputError if it is not supported.
-const Architecture& find_architecture(JsonFields& reader) {
-  const auto model_type = reader.string("model_type", "");
-  std::vector<std::string_view> supported;
-  for (const auto& architecture : architectures()) {
-    if (architecture.model_type == model_type) return architecture;
-    supported.emplace_back(architecture.model_type);
-  }
-  reader.throw_unexpected("model_type", fmt::format("one of {}", fmt::join(supported, ", ")));
-}
-
-/// Returns the class that `config.json` names, such as BertModel. Throws InputError if it is not
-/// supported.
-std::string find_class(JsonFields& reader, const Architecture& architecture) {
-  const auto names = reader.strings("architectures");
-  if (names.empty()) return architecture.classes.front();
-  if (names.size() == 1 && std::ranges::count(architecture.classes, names.front()) > 0)
-    return names.front();
-  throw InputError(fmt::format("`architectures`: found {}, expected one of {}",
-                               fmt::join(names, ", "), fmt::join(architecture.classes, ", ")));
-}
 
 /// Replaces `from` at the end of `name`.
 void replace_end(std::string& name, std::string_view from, std::string_view to) {
@@ -152,41 +130,6 @@ std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeig
       weights.name_in_file(head->parts.front().name));
 }
 
-torch::ScalarType dtype_of(JsonFields& reader, const PretrainedOptions& options) {
-  if (options.dtype) return *options.dtype;
-  const char* key = reader.has("dtype") ? "dtype" : "torch_dtype";
-  return reader.choice<torch::ScalarType>(key, "float32",
-                                          {{"float32", torch::kFloat},
-                                           {"float64", torch::kDouble},
-                                           {"float16", torch::kHalf},
-                                           {"bfloat16", torch::kBFloat16}});
-}
-
-/// Content of `config.json`.
-struct PublishedConfig {
-  const Architecture* architecture;
-  ModelConfig model;
-  torch::ScalarType dtype;
-  std::vector<int64_t> eos_tokens;
-  std::optional<int64_t> decoder_start_token;
-};
-
-PublishedConfig read_config(JsonFields& reader, const PretrainedOptions& options) {
-  const auto& architecture = find_architecture(reader);
-  PublishedConfig config{
-      .architecture = &architecture,
-      .model = architecture.read_config(reader, find_class(reader, architecture)),
-      .dtype = dtype_of(reader, options),
-      .eos_tokens = reader.integers("eos_token_id"),
-      .decoder_start_token = {}};
-  const char* start = "decoder_start_token_id";
-  if (reader.has(start)) config.decoder_start_token = reader.size(start, 0, /*min=*/0);
-  ignore_common_keys(reader);
-  reader.require("is_encoder_decoder", std::holds_alternative<Seq2SeqConfig>(config.model));
-  reader.finish();
-  return config;
-}
-
 void load_weights(torch::nn::Module& module, const NamedWeights& weights, const WeightRows& rows) {
   const torch::NoGradGuard no_grad;
   auto destination = state_dict(module);
@@ -259,8 +202,7 @@ Path pretrained_weights_file(const Path& folder) {
 
 Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
   const auto config_path = folder / "config.json";
-  auto published =
-      with_json_file(config_path, [&](JsonFields& reader) { return read_config(reader, options); });
+  auto published = with_json_file(config_path, read_config);
   const auto& architecture = *published.architecture;
   auto& config = published.model;
   auto eos = eos_tokens(folder, published.eos_tokens);
@@ -287,11 +229,12 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
   Pretrained pretrained{.model = make(config, config_path),
                         .tokenizer = std::move(tokenizer),
                         .model_type = architecture.model_type,
+                        .classes = std::move(published.classes),
                         .eos_tokens = std::move(eos),
                         .decoder_start_token = published.decoder_start_token,
                         .warnings = std::move(warnings)};
   auto& module = module_of(pretrained.model);
-  module.to(options.device, published.dtype);
+  module.to(options.device, options.dtype.value_or(published.dtype));
   load_weights(module, weights, rows);
   module.eval();
   return pretrained;

@@ -8,36 +8,43 @@
 namespace attend {
 namespace {
 
-ModelConfig read_t5(JsonFields& reader, const std::string& /*class_name*/) {
+Seq2SeqConfig t5_base() {
   Seq2SeqConfig config;
   auto& stack = config.stack;
-  config.source_vocab_size = reader.size("vocab_size", 32128);
-  config.target_vocab_size = config.source_vocab_size;
-  config.max_seq_len = reader.size("n_positions", 512);
-  config.tie_embeddings = reader.boolean("tie_word_embeddings", true);
   stack.bias = false;
   stack.norm = NormKind::rms;
-  stack.embed_dim = reader.size("d_model", 512);
-  stack.head_dim = reader.size("d_kv", 64);
-  stack.dim_feedforward = reader.size("d_ff", 2048);
-  stack.num_layers = reader.size("num_layers", 6, 1, kMaxCount);
-  config.num_decoder_layers = reader.size("num_decoder_layers", stack.num_layers, 1, kMaxCount);
-  stack.num_heads = reader.size("num_heads", 8);
   stack.attention_scale = 1.0;
   stack.positions = PositionScheme::relative;
-  stack.relative_bias.num_buckets = reader.size("relative_attention_num_buckets", 32, 2);
-  stack.relative_bias.max_distance = reader.size("relative_attention_max_distance", 128);
   stack.relative_attention_shared = true;
-  stack.norm_eps = reader.number("layer_norm_epsilon", 1e-6);
-  stack.activation = reader.choice<Activation>("feed_forward_proj", "relu",
-                                               {{"relu", Activation::relu},
-                                                {"gelu", Activation::gelu},
-                                                {"gated-gelu", Activation::geglu_tanh},
-                                                {"gated-silu", Activation::swiglu}});
-  if (reader.boolean("scale_decoder_outputs", config.tie_embeddings))
-    config.logit_scale = 1.0 / std::sqrt(static_cast<double>(stack.embed_dim));
-  reader.ignore({"dropout_rate", "initializer_factor", "dense_act_fn", "is_gated_act"});
   return config;
+}
+
+void declare_t5(ConfigKeys& keys, ModelConfig& any) {
+  auto& config = std::get<Seq2SeqConfig>(any);
+  auto& stack = config.stack;
+  keys.size("vocab_size", config.source_vocab_size, 32128);
+  config.target_vocab_size = config.source_vocab_size;
+  keys.size("n_positions", config.max_seq_len, 512);
+  keys.boolean("tie_word_embeddings", config.tie_embeddings, true);
+  keys.size("d_model", stack.embed_dim, 512);
+  keys.size("d_kv", stack.head_dim, 64);
+  keys.size("d_ff", stack.dim_feedforward, 2048);
+  keys.size("num_layers", stack.num_layers, 6, 1, kMaxCount);
+  keys.size("num_decoder_layers", config.num_decoder_layers, stack.num_layers, 1, kMaxCount);
+  keys.size("num_heads", stack.num_heads, 8);
+  keys.size("relative_attention_num_buckets", stack.relative_bias.num_buckets, 32, 2);
+  keys.size("relative_attention_max_distance", stack.relative_bias.max_distance, 128);
+  keys.number("layer_norm_epsilon", stack.norm_eps, 1e-6);
+  constexpr std::array<std::pair<std::string_view, Activation>, 4> kFeedForwards{
+      {{"relu", Activation::relu},
+       {"gelu", Activation::gelu},
+       {"gated-gelu", Activation::geglu_tanh},
+       {"gated-silu", Activation::swiglu}}};
+  keys.activation("feed_forward_proj", stack.activation, "relu", kFeedForwards);
+  bool scaled = config.logit_scale != 1.0;
+  keys.boolean("scale_decoder_outputs", scaled, config.tie_embeddings);
+  config.logit_scale = scaled ? 1.0 / std::sqrt(static_cast<double>(stack.embed_dim)) : 1.0;
+  keys.ignore({"dropout_rate", "initializer_factor", "dense_act_fn", "is_gated_act"});
 }
 
 /// The names of an attention in a file, in the layer `theirs` of a block.
@@ -103,7 +110,9 @@ std::vector<Architecture> t5_architectures() {
   return {{.model_type = "t5",
            .classes = {"T5ForConditionalGeneration", "T5WithLMHeadModel"},
            .prefix = "",
-           .read_config = read_t5,
+           .head = "lm_head.",
+           .base = t5_base(),
+           .declare = declare_t5,
            .weights = t5_weights,
            .ignored = {"encoder.embed_tokens.", "decoder.embed_tokens.",
                        "EncDecAttention.relative_attention_bias"}}};

@@ -37,6 +37,8 @@ struct WeightRow {
 
   /// Returns the weight, given the tensors of `parts`.
   torch::Tensor join(const std::vector<torch::Tensor>& tensors) const;
+  /// Returns the tensors of `parts`, given the weight: the inverse of `join`.
+  std::vector<torch::Tensor> split(const torch::Tensor& weight) const;
 };
 
 /// Part of a linear layer: a name in the file, and its number of rows.

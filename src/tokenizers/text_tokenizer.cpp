@@ -129,6 +129,7 @@ int64_t rounded_up(int64_t length, const std::optional<int64_t>& multiple) {
 }  // namespace
 
 struct TextTokenizer::Parts {
+  std::string text;
   std::vector<Normalizer> normalizers;
   std::vector<PreTokenizer> pre_tokenizers;
   Model model;
@@ -137,8 +138,9 @@ struct TextTokenizer::Parts {
   AddedVocabulary added;
   mutable WordCaches caches;
 
-  Parts(JsonFields& root, TokenizerJson& json)
-      : normalizers(parse_normalizers(root)),
+  Parts(std::string_view file, JsonFields& root, TokenizerJson& json)
+      : text(file),
+        normalizers(parse_normalizers(root)),
         pre_tokenizers(parse_pre_tokenizers(root)),
         model(parse_model(root, json)),
         post_processors(parse_post_processors(root)),
@@ -207,7 +209,7 @@ TextTokenizer TextTokenizer::parse(std::string_view text) {
     root.throw_unexpected("version", "\"1.0\"");
   }
   TextTokenizer tokenizer;
-  tokenizer.parts_ = std::make_shared<const Parts>(root, json);
+  tokenizer.parts_ = std::make_shared<const Parts>(text, root, json);
   tokenizer.padding_ = parse_padding(root);
   tokenizer.set_truncation(parse_truncation(root));
   root.finish();
@@ -308,6 +310,8 @@ std::optional<std::string> TextTokenizer::id_to_token(int64_t id) const {
   if (const auto text = parts_->tokens().text(id)) return std::string(*text);
   return std::nullopt;
 }
+
+const std::string& TextTokenizer::json() const { return parts_->text; }
 
 int64_t TextTokenizer::vocab_size() const {
   return static_cast<int64_t>(parts_->tokens().size()) + parts_->added.new_tokens();

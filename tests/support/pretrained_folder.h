@@ -2,7 +2,7 @@
 
 #include "attend/io/safetensors.h"
 #include "io/files.h"
-#include "pretrained/architecture.h"
+#include "pretrained/published_config.h"
 
 #include <nlohmann/json.hpp>
 
@@ -35,11 +35,9 @@ inline nlohmann::json small_config(const std::string& model_type) {
 
 /// Returns random weights with the names and shapes that the architecture has in files.
 inline std::map<std::string, torch::Tensor> weights_of(const nlohmann::json& config) {
-  const auto architecture = std::ranges::find(
-      architectures(), config.at("model_type").get<std::string>(), &Architecture::model_type);
   JsonFields reader(config, "");
-  const auto class_name = config.value("architectures", std::vector{architecture->classes[0]})[0];
-  const auto rows = architecture->weights(architecture->read_config(reader, class_name));
+  const auto published = read_config(reader);
+  const auto rows = published.architecture->weights(published.model);
   std::map<std::string, torch::Tensor> weights;
   for (const auto& row : rows.all()) {
     for (const auto& part : row.parts) weights.emplace(part.name, torch::randn(part.shape));

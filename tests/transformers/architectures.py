@@ -12,6 +12,15 @@ import transformers
 MAX_SEQ_LEN = 64
 
 
+def as_formula(model):
+    """Selects the plain implementations of a model, in eval mode."""
+    if model._can_set_experts_implementation():
+        # Other implementations of the experts need sizes that are multiples of 16 bytes.
+        model.set_experts_implementation("eager")
+    model.set_attn_implementation("eager")
+    return model.eval()
+
+
 def randomize(model):
     """Gives every parameter random values: a bias of 0 or a norm weight of 1 would hide errors."""
     with torch.no_grad():
@@ -20,16 +29,12 @@ def randomize(model):
                 parameter.add_(0.3 * torch.randn_like(parameter))
             else:
                 parameter.normal_(0.0, 1.2 / math.sqrt(parameter.size(-1)))
-    if model._can_set_experts_implementation():
-        # Other implementations of the experts need sizes that are multiples of 16 bytes.
-        model.set_experts_implementation("eager")
     if isinstance(model, transformers.T5ForConditionalGeneration):
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 if name.endswith(".q.weight"):  # T5 does not scale the scores: keeps them small
                     parameter.mul_(model.config.d_kv**-0.5)
-    model.set_attn_implementation("eager")
-    return model.eval()
+    return as_formula(model)
 
 
 def sizes(rng):
@@ -93,6 +98,13 @@ def mixtral(rng):
     return transformers.MixtralForCausalLM(transformers.MixtralConfig(
         **llama_sizes(rng), sliding_window=None, num_local_experts=rng.randint(3, 6),
         num_experts_per_tok=rng.randint(1, 3)))
+
+
+def phi3(rng):
+    common = llama_sizes(rng)
+    del common["head_dim"]  # Phi-3's config has no head_dim
+    return transformers.Phi3ForCausalLM(transformers.Phi3Config(
+        **common, sliding_window=rng.choice([None, rng.randint(3, 12)])))
 
 
 def gpt_neox(rng):
@@ -159,4 +171,4 @@ def t5_v1_1(rng):
     return t5_like(rng, "gated-gelu", tie_word_embeddings=False)
 
 
-ARCHITECTURES = [gpt2, llama3, qwen2, qwen3, mistral, mixtral, gpt_neox, gemma2, bert, roberta, distilbert, t5, t5_v1_1]
+ARCHITECTURES = [gpt2, llama3, qwen2, qwen3, mistral, mixtral, gpt_neox, gemma2, phi3, bert, roberta, distilbert, t5, t5_v1_1]

@@ -64,6 +64,11 @@ void expect_equal(const std::filesystem::path& folder) {
     EXPECT_EQ(std::visit(Generate{expected}, model), to_vector(expected.at("generated")));
   }
   const auto logits = std::visit(Forward{expected}, model);
+  // transformers_test.py compares this folder with the model that it has written.
+  save_pretrained(pretrained, folder / "saved");
+  auto saved = load_pretrained(folder / "saved");
+  EXPECT_EQ(saved.model_type, pretrained.model_type);
+  EXPECT_TRUE(torch::allclose(std::visit(Forward{expected}, saved.model), logits, 1e-4, 1e-4));
   module.to(torch::kDouble);
   // The logits of both libraries, computed in float32, are compared with those in float64.
   EXPECT_TRUE(within_rounding({logits, expected.at("logits")}, module.parameters(),

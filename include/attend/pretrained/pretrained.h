@@ -37,7 +37,8 @@ struct EncodeTextsOptions {
 struct ATTEND_API Pretrained {
   Model model;                           ///< in eval mode
   TextTokenizer tokenizer;               ///< content of `tokenizer.json`
-  std::string model_type;                ///< key of `config.json`, such as "bert"
+  std::string model_type = {};           ///< key of `config.json`, such as "bert"
+  std::vector<std::string> classes = {};  ///< names of the classes of a classifier
   std::vector<int64_t> eos_tokens = {};  ///< tokens that end a generated text
   /// First token of the target of a `Seq2Seq`.
   std::optional<int64_t> decoder_start_token = std::nullopt;
@@ -66,6 +67,21 @@ struct ATTEND_API Pretrained {
 ///     auto& model = std::get<attend::LanguageModel>(gpt2.model);
 ATTEND_API Pretrained load_pretrained(const std::filesystem::path& folder,
                                       const PretrainedOptions& options = {});
+
+/// Writes a folder that `load_pretrained` loads and, in Python, `AutoModelForCausalLM` or the class
+/// in `config.json`, with the same outputs: `config.json`, `model.safetensors`, `tokenizer.json`,
+/// `tokenizer_config.json` and, for an encoder of texts, the files of sentence-transformers.
+/// `model_type` selects the architecture; if it is empty, the first whose `config.json` can contain
+/// all options of the model. The file of a model in bfloat16 contains bfloat16, and so on.
+///
+/// Throws InputError if no architecture has the options of the model, the message names those that
+/// differ from the nearest; if weights differ that the architecture shares, such as the two
+/// embeddings of a T5; or if `folder` exists and is not an empty folder. If this function throws,
+/// `folder` is unchanged.
+///
+///     auto gpt2 = attend::load_pretrained("gpt2");
+///     attend::save_pretrained(gpt2, "my-gpt2");
+ATTEND_API void save_pretrained(const Pretrained& pretrained, const std::filesystem::path& folder);
 
 /// Returns the vectors (N, E) of texts that are given as tokens, see `Pretrained::encode`. A text
 /// without tokens has the vector 0. Throws c10::ValueError if the model is in training mode.

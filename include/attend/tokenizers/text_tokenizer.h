@@ -14,6 +14,8 @@
 
 namespace attend {
 
+class Tokenizer;
+
 /// Side of a text at which tokens are removed or added.
 enum class TextSide {
   left,   ///< start of the text
@@ -116,6 +118,8 @@ class ATTEND_API TextTokenizer {
   std::optional<int64_t> token_to_id(std::string_view token) const;
   /// Returns the token of an id as it is in the vocabulary, or nothing if there is none.
   std::optional<std::string> id_to_token(int64_t id) const;
+  /// Returns the text of the `tokenizer.json` that was loaded.
+  const std::string& json() const;
   /// Returns the number of tokens, including added tokens. The embedding of a model may have more
   /// rows.
   int64_t vocab_size() const;
@@ -142,6 +146,14 @@ class ATTEND_API TextTokenizer {
   std::optional<TruncationOptions> truncation_;
   std::optional<PaddingOptions> padding_;
 };
+
+/// Returns a published tokenizer with the token ids and texts of the tokenizer of a run. Throws
+/// InputError unless the tokenizer is a character, byte or word tokenizer. Invalid UTF-8, which only
+/// a byte tokenizer accepts, is encoded as U+FFFD.
+///
+///     auto tokenizer = attend::to_text_tokenizer(*run.tokenizer);
+///     replace_file("tokenizer.json", tokenizer.json());
+ATTEND_API TextTokenizer to_text_tokenizer(const Tokenizer& tokenizer);
 
 /// Decodes token ids one by one, for example while a model generates them. A character whose bytes
 /// are in several tokens is returned when it is complete.

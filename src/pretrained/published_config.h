@@ -1,0 +1,32 @@
+#pragma once
+
+#include "attend/api.h"
+#include "pretrained/architecture.h"
+
+#include <torch/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// Content of a `config.json`.
+struct PublishedConfig {
+  const Architecture* architecture;
+  std::string class_name;  ///< one of the classes of the architecture
+  ModelConfig model;
+  torch::ScalarType dtype = torch::kFloat;
+  std::vector<std::string> classes = {};  ///< class names of a classifier
+  std::vector<int64_t> eos_tokens = {};
+  std::optional<int64_t> decoder_start_token = std::nullopt;
+};
+
+/// Reads a `config.json`. Throws InputError if the architecture or a key is not supported.
+ATTEND_API PublishedConfig read_config(JsonFields& reader);
+
+/// Returns a `config.json`. Throws InputError if the architecture has no key or value for an
+/// option; other options are left out.
+ATTEND_API nlohmann::ordered_json write_config(const PublishedConfig& published);
+
+}  // namespace attend

@@ -1,0 +1,208 @@
+#include "attend/input_error.h"
+#include "attend/io/safetensors.h"
+#include "attend/pretrained/pretrained.h"
+#include "pretrained/config_differences.h"
+#include "pretrained/published_config.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+namespace attend {
+namespace {
+
+using Path = std::filesystem::path;
+using Json = nlohmann::ordered_json;
+
+ModelConfig config_of(const Model& model) {
+  return std::visit([](const auto& any) -> ModelConfig { return any->config; }, model);
+}
+
+/// Returns the class of an architecture that has the head of the model.
+std::string class_of(const Architecture& architecture, const ModelConfig& config) {
+  const auto* classifier = std::get_if<SequenceClassifierConfig>(&config);
+  if (classifier == nullptr || classifier->num_classes == 0) return architecture.classes.front();
+  for (const auto& name : architecture.classes) {
+    if (name.ends_with("ForSequenceClassification")) return name;
+  }
+  throw InputError(fmt::format("num_classes: found {}, expected 0", classifier->num_classes));
+}
+
+/// Returns what a model with the written config has in another way, or an empty list.
+std::vector<std::string> differences(const PublishedConfig& published) {
+  const auto json = nlohmann::json::parse(write_config(published).dump());
+  JsonFields reader(json, "");
+  auto expected = explicit_config(read_config(reader).model);
+  const auto* encoder = std::get_if<SequenceClassifierConfig>(&published.model);
+  if (encoder != nullptr && encoder->num_classes == 0) {  // see `write_sentence_settings`
+    auto& other = std::get<SequenceClassifierConfig>(expected);
+    other.pooling = encoder->pooling;
+    other.normalize = encoder->normalize;
+  }
+  return config_differences(published.model, expected);
+}
+
+/// Returns the config of the first architecture that can have all options of the model. Throws
+/// InputError if there is none.
+PublishedConfig publish(const Pretrained& pretrained) {
+  const auto config = explicit_config(config_of(pretrained.model));
+  const auto parameters = module_of(pretrained.model).parameters();
+  std::string nearest;
+  std::size_t fewest = SIZE_MAX;
+  for (const auto& architecture : architectures()) {
+    if (architecture.base.index() != config.index()) continue;
+    if (!pretrained.model_type.empty() && pretrained.model_type != architecture.model_type)
+      continue;
+    std::vector<std::string> list;
+    try {
+      PublishedConfig published{.architecture = &architecture,
+                                .class_name = class_of(architecture, config),
+                                .model = config,
+                                .dtype = parameters.front().scalar_type(),
+                                .classes = pretrained.classes,
+                                .eos_tokens = pretrained.eos_tokens,
+                                .decoder_start_token = pretrained.decoder_start_token};
+      list = differences(published);
+      if (list.empty()) return published;
+    } catch (const InputError& error) {
+      list = {error.what()};
+    }
+    if (list.size() >= fewest) continue;
+    fewest = list.size();
+    nearest = fmt::format("{}: {}", architecture.model_type, fmt::join(list, "; "));
+  }
+  throw InputError(fmt::format(
+      "no architecture of published models has the options of this model; the nearest is {}",
+      nearest));
+}
+
+/// Returns the tensors of the file by name.
+std::map<std::string, torch::Tensor> tensors_of(const Model& model,
+                                                const PublishedConfig& published) {
+  const auto& architecture = *published.architecture;
+  const auto state = state_dict(module_of(model));
+  const auto rows = architecture.weights(published.model);
+  // A base class, such as BertModel, has no prefix.
+  const auto prefix = published.class_name.ends_with("Model") &&
+                              !published.class_name.ends_with("LMHeadModel")
+                          ? std::string()
+                          : architecture.prefix;
+  std::map<std::string, torch::Tensor> tensors;
+  for (const auto& row : rows.all()) {
+    const auto parts = row.split(state.at(row.name).detach());
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+      const auto& name = row.parts[i].name;
+      const bool is_head = !architecture.head.empty() && name.starts_with(architecture.head);
+      const auto [other, is_new] = tensors.emplace((is_head ? "" : prefix) + name, parts[i]);
+      if (!is_new && !other->second.equal(parts[i])) {
+        throw InputError(fmt::format("'{}': the model has other values than in a weight that {} "
+                                     "shares with it",
+                                     row.name, architecture.model_type));
+      }
+    }
+  }
+  TORCH_CHECK(state.size() == rows.all().size(), "no row for a weight of the model");
+  return tensors;
+}
+
+void write_json(const Path& path, const Json& json) { replace_file(path, json.dump(2) + "\n"); }
+
+/// Writes the files of sentence-transformers.
+void write_sentence_settings(const Path& folder, const SequenceClassifierConfig& config,
+                             const std::optional<TruncationOptions>& truncation) {
+  constexpr const char* kTypes = "sentence_transformers.models.";
+  constexpr const char* kPooling = "1_Pooling";
+  Json modules;
+  const auto add = [&](const std::string& type, const std::string& path) {
+    modules.push_back({{"idx", modules.size()},
+                       {"name", std::to_string(modules.size())},
+                       {"path", path},
+                       {"type", kTypes + type}});
+  };
+  add("Transformer", "");
+  add("Pooling", kPooling);
+  if (config.normalize) add("Normalize", "2_Normalize");
+  write_json(folder / "modules.json", modules);
+  std::filesystem::create_directory(folder / kPooling);
+  write_json(folder / kPooling / "config.json",
+             {{"word_embedding_dimension", config.stack.embed_dim},
+              {"pooling_mode_cls_token", config.pooling == Pooling::first},
+              {"pooling_mode_mean_tokens", config.pooling == Pooling::mean},
+              {"pooling_mode_max_tokens", config.pooling == Pooling::max},
+              {"pooling_mode_mean_sqrt_len_tokens", false}});
+  if (truncation) {
+    write_json(folder / "sentence_bert_config.json",
+               {{"max_seq_length", truncation->max_length}, {"do_lower_case", false}});
+  }
+}
+
+Json tokenizer_config(const Pretrained& pretrained, int64_t max_seq_len) {
+  Json json{{"tokenizer_class", "PreTrainedTokenizerFast"},
+            {"model_max_length", max_seq_len},
+            {"clean_up_tokenization_spaces", false}};
+  if (!pretrained.eos_tokens.empty()) {
+    const auto token = pretrained.tokenizer.id_to_token(pretrained.eos_tokens.front());
+    if (token) json["eos_token"] = *token;
+  }
+  return json;
+}
+
+/// A folder beside `target` that becomes `target` at the end. The destructor removes it if it did
+/// not.
+class NewFolder {
+ public:
+  explicit NewFolder(const Path& target) : target_(target) {
+    if (std::filesystem::exists(target) && !std::filesystem::is_empty(target))
+      throw InputError(fmt::format("{}: exists and is not an empty folder", target.string()));
+    const auto parent = std::filesystem::absolute(target).parent_path();
+    std::filesystem::create_directories(parent);
+    auto name = (parent / ".attend-XXXXXX").string();
+    if (mkdtemp(name.data()) == nullptr) throw_unwritable(parent, errno);
+    path_ = name;
+    std::filesystem::permissions(path_, std::filesystem::perms(0755));
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  NewFolder(NewFolder&&) = delete;
+  NewFolder& operator=(NewFolder&&) = delete;
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+
+  const Path& path() const { return path_; }
+  void finish() {
+    std::filesystem::rename(path_, target_);
+    path_.clear();
+    sync_to_disk(std::filesystem::absolute(target_).parent_path());
+  }
+
+ private:
+  Path target_;
+  Path path_;
+};
+
+}  // namespace
+
+void save_pretrained(const Pretrained& pretrained, const Path& folder) {
+  const auto published = publish(pretrained);
+  const auto tensors = tensors_of(pretrained.model, published);
+  const auto max_seq_len =
+      std::visit([](const auto& config) { return config.max_seq_len; }, published.model);
+  NewFolder target(folder);
+  write_json(target.path() / "config.json", write_config(published));
+  replace_file(target.path() / "tokenizer.json", pretrained.tokenizer.json());
+  write_json(target.path() / "tokenizer_config.json", tokenizer_config(pretrained, max_seq_len));
+  const auto* encoder = std::get_if<SequenceClassifierConfig>(&published.model);
+  if (encoder != nullptr && encoder->num_classes == 0)
+    write_sentence_settings(target.path(), *encoder, pretrained.tokenizer.truncation());
+  save_safetensors(target.path() / "model.safetensors",
+                   {.tensors = tensors, .metadata = {{"format", "pt"}}});
+  target.finish();
+}
+
+}  // namespace attend
