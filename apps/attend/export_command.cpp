@@ -29,6 +29,7 @@ enum class ExportFormat {
   pt2,          ///< graph and weights; torch.export.load
   onnx,         ///< ONNX graph and weights; onnxruntime
   safetensors,  ///< weights only
+  hf,           ///< folder of a published model; transformers
 };
 
 /// Dtype of the floating point weights in the file.
@@ -45,8 +46,8 @@ struct EnumNames<app::ExportDtype> {
 
 template <>
 struct EnumNames<app::ExportFormat> {
-  static constexpr std::array<std::string_view, 4> names{"torchscript", "pt2", "onnx",
-                                                         "safetensors"};
+  static constexpr std::array<std::string_view, 5> names{"torchscript", "pt2", "onnx",
+                                                         "safetensors", "hf"};
 };
 
 }  // namespace attend
@@ -63,7 +64,7 @@ struct ExportArguments {
   std::string out;
   std::string format;  ///< name of the format; empty = determined by the file extension
   bool overwrite = false;
-  ExportDtype dtype = ExportDtype::fp32;
+  std::optional<ExportDtype> dtype;
   bool with_cache = false;
   OnnxOptions onnx;
 };
@@ -107,6 +108,44 @@ ExportedModel exported_model(Pretrained pretrained, const fs::path& folder) {
   return exported;
 }
 
+/// Returns a run as a published model.
+Pretrained published(const train::Run& run) {
+  Pretrained pretrained{
+      .model = run.model, .tokenizer = to_text_tokenizer(*run.tokenizer), .classes = run.classes};
+  const auto& task = train::find_task(run.recipe.task);
+  if (*task.eos_token != '\0') pretrained.eos_tokens = run.tokenizer->encode(task.eos_token);
+  return pretrained;
+}
+
+torch::ScalarType scalar_type(ExportDtype dtype) {
+  switch (dtype) {
+    case ExportDtype::fp32:
+      return torch::kFloat;
+    case ExportDtype::fp16:
+      return torch::kHalf;
+    case ExportDtype::bf16:
+      return torch::kBFloat16;
+  }
+  throw InputError(fmt::format("unknown dtype {}", static_cast<int>(dtype)));
+}
+
+/// Writes the folder of a published model. The dtype is that of the model, unless --dtype is given.
+void write_folder(const ExportArguments& arguments) {
+  const auto& directory = arguments.run.directory();
+  auto pretrained =
+      is_pretrained(directory) ? arguments.run.load_pretrained() : published(arguments.run.load());
+  if (arguments.dtype) module_of(pretrained.model).to(scalar_type(*arguments.dtype));
+  {
+    const Activity activity("exporting");
+    save_pretrained(pretrained, arguments.out);
+  }
+  const auto config = nlohmann::json::parse(read_bytes(fs::path(arguments.out) / "config.json"));
+  fmt::print("{}: {}, {}, {} bytes of weights\n", arguments.out,
+             config.at("architectures").at(0).get<std::string>(),
+             config.at("dtype").get<std::string>(),
+             fs::file_size(fs::path(arguments.out) / "model.safetensors"));
+}
+
 /// Encodes binary files, such as tokenizer.model, as tokenizer.model.base64, because .pt2 and ONNX
 /// files can store only UTF-8 text.
 std::map<std::string, std::string> texts_of(const std::map<std::string, std::string>& files) {
@@ -125,8 +164,11 @@ void check_options(const ExportArguments& arguments, ExportFormat format) {
     if (arguments.onnx.external_data) refuse_without_effect("--external-data", where);
     if (arguments.onnx.opset != OnnxOptions().opset) refuse_without_effect("--opset", where);
   }
+  if (format == ExportFormat::hf && arguments.overwrite)
+    refuse_without_effect("--overwrite", where);
   if (!arguments.with_cache) return;
-  if (format == ExportFormat::safetensors) refuse_without_effect("--with-cache", where);
+  if (format == ExportFormat::safetensors || format == ExportFormat::hf)
+    refuse_without_effect("--with-cache", where);
   if (format == ExportFormat::torchscript)
     refuse_without_effect("--with-cache", where, "call the method step of the file");
 }
@@ -151,10 +193,10 @@ struct CastPlan {
 
 template <typename Model>
 CastPlan cast_plan_of(const Model& model, const ExportArguments& arguments) {
-  const auto dtype = arguments.dtype;
+  const auto dtype = arguments.dtype.value_or(ExportDtype::fp32);
   auto original = plan_of(model, arguments);
   if (dtype == ExportDtype::fp32) return {std::move(original)};
-  const auto type = dtype == ExportDtype::fp16 ? torch::kHalf : torch::kBFloat16;
+  const auto type = scalar_type(dtype);
   CastPlan cast{plan_of(cast_copy(model, type), arguments)};
   const torch::NoGradGuard no_grad;
   auto inputs = original.example_inputs;
@@ -188,6 +230,8 @@ ExportReport write(CastPlan& cast, const std::map<std::string, std::string>& ext
       save_safetensors(out, {.tensors = state_dict(*plan.model), .metadata = metadata});
       return {};
     }
+    case ExportFormat::hf:  // see write_folder
+      break;
   }
   throw InputError(fmt::format("unknown format {}", static_cast<int>(format)));
 }
@@ -207,9 +251,10 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
 }
 
 void run_export(const ExportArguments& arguments) {
-  check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
   const auto format = format_of(arguments);
   check_options(arguments, format);
+  if (format == ExportFormat::hf) return write_folder(arguments);
+  check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
   if (format == ExportFormat::onnx) {  // which may need a second file
     check_output_file("-o", arguments.out + ".data", arguments.run.directory(),
                       arguments.overwrite);
@@ -228,9 +273,9 @@ void run_export(const ExportArguments& arguments) {
                                         fs::file_size(report.external_data));
   fmt::print("{}: {}, {} bytes{}; {}\n", arguments.out, to_string(format),
              fs::file_size(arguments.out), second, verification_text(format, report));
-  if (arguments.dtype != ExportDtype::fp32) {
+  if (arguments.dtype.value_or(ExportDtype::fp32) != ExportDtype::fp32) {
     fmt::print("{} changes the outputs by at most {:.2g}; their largest absolute value is {:.2g}\n",
-               to_string(arguments.dtype), cast.change, cast.largest);
+               to_string(*arguments.dtype), cast.change, cast.largest);
   }
   for (const auto& read : report.values_read) {
     fmt::print(
@@ -249,7 +294,7 @@ void add_export_command(CLI::App& app) {
   auto arguments = std::make_shared<ExportArguments>();
   arguments->run.add_to(*command, "run", kRunOrPretrained);
   arguments->run.add_device_to(*command, "cpu");
-  command->add_option("-o,--out", arguments->out, "output file, e.g. model.pt")
+  command->add_option("-o,--out", arguments->out, "output file, e.g. model.pt; hf: new folder")
       ->required()
       ->type_name("FILE")
       ->group("Output");
@@ -265,7 +310,7 @@ void add_export_command(CLI::App& app) {
           },
           "dtype of the weights in the file")
       ->type_name(choices<ExportDtype>())
-      ->default_str("fp32")
+      ->default_str("fp32; hf: that of the model")
       ->group("Output");
   command
       ->add_flag("--with-cache", arguments->with_cache,
@@ -285,8 +330,11 @@ void add_export_command(CLI::App& app) {
       "torchscript   torch.jit.load in Python and C++; includes methods such as generate\n"
       "pt2           torch.export.load in Python, load_pt2 in C++, AOTInductor\n"
       "onnx          onnxruntime and other ONNX runtimes\n"
-      "safetensors   weights only\n\n"
-      "All formats except safetensors contain tokenizer.json and recipe.toml, or config.json of a\n"
+      "safetensors   weights only\n"
+      "hf            folder of a published model; AutoModelForCausalLM.from_pretrained in Python,\n"
+      "              load_pretrained in C++\n\n"
+      "All formats except safetensors and hf contain tokenizer.json and recipe.toml, or "
+      "config.json of a\n"
       "published model, as extra files.\n"
       "If the run has a subword tokenizer, they also contain tokenizer.model (TorchScript) or\n"
       "tokenizer.model.base64 (.pt2 and ONNX).\n"
@@ -297,7 +345,8 @@ void add_export_command(CLI::App& app) {
       "  attend export runs/first -o model.onnx\n"
       "  attend export runs/first -o model.onnx --with-cache --dtype fp16 --opset 23\n"
       "  attend export runs/first --weights last --format pt2 -o newest.bin\n"
-      "  attend export all-MiniLM-L6-v2 -o minilm.onnx");
+      "  attend export all-MiniLM-L6-v2 -o minilm.onnx\n"
+      "  attend export runs/first --format hf -o my-model");
   command->callback([=] { run_export(*arguments); });
 }
 

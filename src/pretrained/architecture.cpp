@@ -147,10 +147,10 @@ RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, double default_t
 
 /// Returns the value of `rope_scaling`; empty without scaling.
 nlohmann::ordered_json rotary_scaling(const RotaryOptions& options) {
-  if (options.scaling == RotaryScaling::none) return {};
-  if (options.scaling == RotaryScaling::ntk)
-    throw InputError("rotary_scaling: found ntk, which published models do not have");
-  nlohmann::ordered_json json{{"rope_type", to_string(options.scaling)}, {"factor", options.factor}};
+  // Published models do not have the scaling ntk.
+  if (options.scaling == RotaryScaling::none || options.scaling == RotaryScaling::ntk) return {};
+  nlohmann::ordered_json json{{"rope_type", to_string(options.scaling)},
+                              {"factor", options.factor}};
   if (options.scaling == RotaryScaling::linear) return json;
   json["original_max_position_embeddings"] = options.original_max_seq_len;
   if (options.scaling == RotaryScaling::llama3) {
@@ -191,8 +191,7 @@ double partial_rotary_factor(int64_t rotary_dim, int64_t head_dim) {
 void declare_rotary(ConfigKeys& keys, RotaryOptions& options, int64_t head_dim,
                     double default_theta, double default_partial_rotary_factor) {
   if (!keys.reads()) return write_rotary(keys, options, head_dim);
-  options =
-      read_rotary(keys.reader(), head_dim, default_theta, default_partial_rotary_factor);
+  options = read_rotary(keys.reader(), head_dim, default_theta, default_partial_rotary_factor);
 }
 
 const std::vector<Architecture>& architectures() {

@@ -16,7 +16,7 @@ struct ATTEND_API Architecture {
   std::vector<std::string> classes;  ///< supported values of the key architectures
   std::string prefix;                ///< which names in a file may have, except those of a head
   std::string head;                  ///< begin of the names of a head in a file
-  ModelConfig base;  ///< options without a key, which all models of the family have
+  ModelConfig base;                  ///< options without a key, which all models of the family have
   /// Reads or writes the keys of `config.json`. `config`: a copy of `base` when reading.
   void (*declare)(ConfigKeys& keys, ModelConfig& config);
   /// Returns all weights of the model.

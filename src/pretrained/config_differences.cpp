@@ -80,7 +80,7 @@ void compare(Differences& list, const StackConfig& found, const StackConfig& exp
   each("num_experts_per_tok", &StackConfig::num_experts_per_tok);
   each("norm_topk_prob", &StackConfig::norm_topk_prob);
   each("bias", &StackConfig::bias);
-  each("qkv_bias", &StackConfig::qkv_bias);
+  if (found.bias == expected.bias) each("qkv_bias", &StackConfig::qkv_bias);
   each("positions", &StackConfig::positions);
   each("rotary", &StackConfig::rotary);
   each("relative_attention", &StackConfig::relative_bias);

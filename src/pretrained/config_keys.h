@@ -15,7 +15,8 @@
 namespace attend {
 
 /// The keys of a `config.json`, and the options of a model that they set. The declaration of an
-/// architecture calls the same functions to read the keys and to write them.
+/// architecture calls the same functions to read the keys and to write them. An option that no key
+/// can express is written as another; `config_differences` finds it when the keys are read.
 ///
 ///     keys.size("n_embd", stack.embed_dim, 768);
 ///     keys.require("scale_attn_weights", true);
@@ -39,7 +40,7 @@ class ATTEND_API ConfigKeys {
             int64_t max = std::numeric_limits<int32_t>::max());
   void number(const std::string& key, double& option, double missing);
   void boolean(const std::string& key, bool& option, bool missing);
-  /// Writing throws InputError if the option has no name.
+  /// Writes null if the option has no name.
   template <typename T, typename Choices = std::initializer_list<std::pair<std::string_view, T>>>
   void choice(const std::string& key, T& option, std::string_view missing, const Choices& choices) {
     if (reads()) {
@@ -49,15 +50,17 @@ class ATTEND_API ConfigKeys {
     for (const auto& [name, value] : choices) {
       if (value == option) return write(key, name);
     }
-    throw InputError("`" + key + "` has no name for the value");
+    write(key, nullptr);
   }
   /// Reads or writes an activation by its name.
   template <typename Choices>
   void activation(const std::string& key, FeedForwardActivation& option, std::string_view missing,
                   const Choices& choices) {
-    auto* named = std::get_if<Activation>(&option);
-    if (named == nullptr) throw InputError("the activation is a function");
-    choice(key, *named, missing, choices);
+    if (auto* named = std::get_if<Activation>(&option)) {
+      choice(key, *named, missing, choices);
+    } else {
+      write(key, nullptr);  // a function
+    }
   }
 
   /// Reading throws InputError if a key has a value other than `expected`.

@@ -191,11 +191,12 @@ void declare_qwen(ConfigKeys& keys, ModelConfig& any, Defaults defaults) {
   keys.boolean("use_sliding_window", use_window, false);
   int64_t first = 0;
   keys.size("max_window_layers", first, 28, 0);
-  declare_windows(keys, config.stack,
-                  [&](int64_t layer) { return use_window && layer >= first; });
+  declare_windows(keys, config.stack, [&](int64_t layer) { return use_window && layer >= first; });
 }
 
-void declare_qwen2(ConfigKeys& keys, ModelConfig& any) { declare_qwen(keys, any, {}); }
+void declare_qwen2(ConfigKeys& keys, ModelConfig& any) {
+  declare_qwen(keys, any, {});
+}
 
 void declare_qwen3(ConfigKeys& keys, ModelConfig& any) {
   declare_qwen(keys, any, {.head_dim = 128});
@@ -217,12 +218,7 @@ void declare_attention_scale(ConfigKeys& keys, double& scale) {
     scale = 1.0 / std::sqrt(keys.reader().number(kKey, 256.0));
     return;
   }
-  const auto number = std::pow(scale, -2.0);
-  if (std::abs(number - std::round(number)) > 1e-9 * number) {
-    throw InputError(
-        fmt::format("attention_scale: found {}, expected 1 / sqrt of an integer", scale));
-  }
-  keys.write(kKey, std::llround(number));
+  keys.write(kKey, std::llround(std::pow(scale, -2.0)));
 }
 
 void declare_gemma2(ConfigKeys& keys, ModelConfig& any) {
@@ -324,11 +320,15 @@ WeightRows weights(const ModelConfig& any, const WeightNames& names = {}) {
   return rows;
 }
 
-WeightRows llama_weights(const ModelConfig& config) { return weights(config); }
+WeightRows llama_weights(const ModelConfig& config) {
+  return weights(config);
+}
 WeightRows gemma_weights(const ModelConfig& config) {
   return weights(config, {.norms = {WeightLayout::unit_offset}});
 }
-WeightRows phi3_weights(const ModelConfig& config) { return weights(config, {.fused = true}); }
+WeightRows phi3_weights(const ModelConfig& config) {
+  return weights(config, {.fused = true});
+}
 
 }  // namespace
 

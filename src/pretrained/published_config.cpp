@@ -41,9 +41,8 @@ std::vector<std::string> read_classes(JsonFields& reader, const ModelConfig& con
   const auto* classifier = std::get_if<SequenceClassifierConfig>(&config);
   std::vector<std::string> classes;
   for (int64_t i = 0; classifier != nullptr && i < classifier->num_classes; ++i) {
-    classes.push_back(reader.has("id2label")
-                          ? reader.object("id2label").string(std::to_string(i))
-                          : fmt::format("LABEL_{}", i));
+    classes.push_back(reader.has("id2label") ? reader.object("id2label").string(std::to_string(i))
+                                             : fmt::format("LABEL_{}", i));
   }
   return classes;
 }

@@ -25,8 +25,7 @@ struct PublishedConfig {
 /// Reads a `config.json`. Throws InputError if the architecture or a key is not supported.
 ATTEND_API PublishedConfig read_config(JsonFields& reader);
 
-/// Returns a `config.json`. Throws InputError if the architecture has no key or value for an
-/// option; other options are left out.
+/// Returns a `config.json`. Options that the architecture cannot have are left out.
 ATTEND_API nlohmann::ordered_json write_config(const PublishedConfig& published);
 
 }  // namespace attend

@@ -7,8 +7,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <map>
 
@@ -22,14 +20,15 @@ ModelConfig config_of(const Model& model) {
   return std::visit([](const auto& any) -> ModelConfig { return any->config; }, model);
 }
 
-/// Returns the class of an architecture that has the head of the model.
+/// Returns the class of an architecture that has the head of the model, if there is one.
 std::string class_of(const Architecture& architecture, const ModelConfig& config) {
   const auto* classifier = std::get_if<SequenceClassifierConfig>(&config);
-  if (classifier == nullptr || classifier->num_classes == 0) return architecture.classes.front();
-  for (const auto& name : architecture.classes) {
-    if (name.ends_with("ForSequenceClassification")) return name;
-  }
-  throw InputError(fmt::format("num_classes: found {}, expected 0", classifier->num_classes));
+  const bool classifies = classifier != nullptr && classifier->num_classes > 0;
+  const auto has_head = [](const auto& name) {
+    return name.ends_with("ForSequenceClassification");
+  };
+  const auto found = std::ranges::find_if(architecture.classes, has_head);
+  return classifies && found != architecture.classes.end() ? *found : architecture.classes.front();
 }
 
 /// Returns what a model with the written config has in another way, or an empty list.
@@ -51,28 +50,30 @@ std::vector<std::string> differences(const PublishedConfig& published) {
 PublishedConfig publish(const Pretrained& pretrained) {
   const auto config = explicit_config(config_of(pretrained.model));
   const auto parameters = module_of(pretrained.model).parameters();
+  constexpr std::size_t kUnreadable = 100;  // as many differences as no readable config has
   std::string nearest;
   std::size_t fewest = SIZE_MAX;
   for (const auto& architecture : architectures()) {
     if (architecture.base.index() != config.index()) continue;
     if (!pretrained.model_type.empty() && pretrained.model_type != architecture.model_type)
       continue;
+    PublishedConfig published{.architecture = &architecture,
+                              .class_name = class_of(architecture, config),
+                              .model = config,
+                              .dtype = parameters.front().scalar_type(),
+                              .classes = pretrained.classes,
+                              .eos_tokens = pretrained.eos_tokens,
+                              .decoder_start_token = pretrained.decoder_start_token};
     std::vector<std::string> list;
     try {
-      PublishedConfig published{.architecture = &architecture,
-                                .class_name = class_of(architecture, config),
-                                .model = config,
-                                .dtype = parameters.front().scalar_type(),
-                                .classes = pretrained.classes,
-                                .eos_tokens = pretrained.eos_tokens,
-                                .decoder_start_token = pretrained.decoder_start_token};
       list = differences(published);
       if (list.empty()) return published;
-    } catch (const InputError& error) {
-      list = {error.what()};
+    } catch (const InputError& error) {  // a number is out of the range of a key
+      list.assign(kUnreadable, error.what());
     }
     if (list.size() >= fewest) continue;
     fewest = list.size();
+    if (fewest == kUnreadable) list.resize(1);
     nearest = fmt::format("{}: {}", architecture.model_type, fmt::join(list, "; "));
   }
   throw InputError(fmt::format(
@@ -87,10 +88,10 @@ std::map<std::string, torch::Tensor> tensors_of(const Model& model,
   const auto state = state_dict(module_of(model));
   const auto rows = architecture.weights(published.model);
   // A base class, such as BertModel, has no prefix.
-  const auto prefix = published.class_name.ends_with("Model") &&
-                              !published.class_name.ends_with("LMHeadModel")
-                          ? std::string()
-                          : architecture.prefix;
+  const auto prefix =
+      published.class_name.ends_with("Model") && !published.class_name.ends_with("LMHeadModel")
+          ? std::string()
+          : architecture.prefix;
   std::map<std::string, torch::Tensor> tensors;
   for (const auto& row : rows.all()) {
     const auto parts = row.split(state.at(row.name).detach());
@@ -99,9 +100,10 @@ std::map<std::string, torch::Tensor> tensors_of(const Model& model,
       const bool is_head = !architecture.head.empty() && name.starts_with(architecture.head);
       const auto [other, is_new] = tensors.emplace((is_head ? "" : prefix) + name, parts[i]);
       if (!is_new && !other->second.equal(parts[i])) {
-        throw InputError(fmt::format("'{}': the model has other values than in a weight that {} "
-                                     "shares with it",
-                                     row.name, architecture.model_type));
+        throw InputError(
+            fmt::format("'{}': the model has other values than in a weight that {} "
+                        "shares with it",
+                        row.name, architecture.model_type));
       }
     }
   }
@@ -109,7 +111,9 @@ std::map<std::string, torch::Tensor> tensors_of(const Model& model,
   return tensors;
 }
 
-void write_json(const Path& path, const Json& json) { replace_file(path, json.dump(2) + "\n"); }
+void write_json(const Path& path, const Json& json) {
+  replace_file(path, json.dump(2) + "\n");
+}
 
 /// Writes the files of sentence-transformers.
 void write_sentence_settings(const Path& folder, const SequenceClassifierConfig& config,
@@ -155,15 +159,15 @@ Json tokenizer_config(const Pretrained& pretrained, int64_t max_seq_len) {
 /// not.
 class NewFolder {
  public:
-  explicit NewFolder(const Path& target) : target_(target) {
-    if (std::filesystem::exists(target) && !std::filesystem::is_empty(target))
+  explicit NewFolder(const Path& target) {
+    if (target.empty()) throw InputError("expected the name of a folder, found ''");
+    target_ = std::filesystem::absolute(target);
+    if (!target_.has_filename()) target_ = target_.parent_path();  // the name ended in a slash
+    if (std::filesystem::exists(target_) && !std::filesystem::is_empty(target_))
       throw InputError(fmt::format("{}: exists and is not an empty folder", target.string()));
-    const auto parent = std::filesystem::absolute(target).parent_path();
-    std::filesystem::create_directories(parent);
-    auto name = (parent / ".attend-XXXXXX").string();
-    if (mkdtemp(name.data()) == nullptr) throw_unwritable(parent, errno);
-    path_ = name;
-    std::filesystem::permissions(path_, std::filesystem::perms(0755));
+    path_ = target_.parent_path() / fmt::format(".{}.partial", target_.filename().string());
+    std::filesystem::remove_all(path_);  // a killed process may have left this folder
+    std::filesystem::create_directories(path_);
   }
   NewFolder(const NewFolder&) = delete;
   NewFolder& operator=(const NewFolder&) = delete;
@@ -171,14 +175,13 @@ class NewFolder {
   NewFolder& operator=(NewFolder&&) = delete;
   ~NewFolder() {
     std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+    std::filesystem::remove_all(path_, ignored);
   }
 
   const Path& path() const { return path_; }
   void finish() {
     std::filesystem::rename(path_, target_);
-    path_.clear();
-    sync_to_disk(std::filesystem::absolute(target_).parent_path());
+    sync_to_disk(target_.parent_path());
   }
 
  private:

@@ -311,7 +311,9 @@ std::optional<std::string> TextTokenizer::id_to_token(int64_t id) const {
   return std::nullopt;
 }
 
-const std::string& TextTokenizer::json() const { return parts_->text; }
+const std::string& TextTokenizer::json() const {
+  return parts_->text;
+}
 
 int64_t TextTokenizer::vocab_size() const {
   return static_cast<int64_t>(parts_->tokens().size()) + parts_->added.new_tokens();

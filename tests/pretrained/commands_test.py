@@ -120,6 +120,38 @@ class Commands(unittest.TestCase):
         self.assertAlmostEqual(result["val_loss"], loss, places=4)
         self.assertEqual(result["val_targets"], ids.size(1) - 1)
 
+    def test_runs_are_saved_for_transformers(self):
+        text = self.folder / "run.txt"
+        text.write_text("The cat sat on the mat.\nThe dog sat on the log.\n" * 40, encoding="utf-8")
+        llama = ["--norm", "rms", "--activation", "swiglu", "--set", "bias=false", "--num-kv-heads", "2"]
+        for tokenizer, flags in (("character", []), ("byte", ["--positions", "learned"]), ("word", llama)):
+            with self.subTest(tokenizer):
+                run = f"run-{tokenizer}"
+                attend(self.folder, "train", "--text", str(text), "--tokenizer", tokenizer, "--max-steps", "20",
+                       "--num-layers", "2", "--embed-dim", "32", "--max-seq-len", "16", "--out", run, *flags)
+                attend(self.folder, "export", run, "--format", "hf", "-o", f"{run}-hf")
+                found = attend(self.folder, "generate", run, "--prompt", "The cat", "--max-new-tokens", "9",
+                               "--temperature", "0")
+                saved = str(self.folder / f"{run}-hf")
+                model = transformers.AutoModelForCausalLM.from_pretrained(saved).eval()
+                for each in (tokenizers.Tokenizer.from_file(f"{saved}/tokenizer.json"),
+                             transformers.AutoTokenizer.from_pretrained(saved).backend_tokenizer):
+                    ids = torch.tensor([each.encode("The cat").ids])
+                    generated = model.generate(ids, max_new_tokens=9, do_sample=False, pad_token_id=0,
+                                               attention_mask=torch.ones_like(ids))[0]
+                    self.assertEqual(each.decode(generated.tolist()) + "\n", found)
+                again = attend(self.folder, "generate", f"{run}-hf", "--prompt", "The cat", "--max-new-tokens", "9",
+                               "--temperature", "0")
+                self.assertEqual(again, found)
+        attend(self.folder, "export", "run-word", "--format", "hf", "-o", "run-word-hf", status=2)
+
+    def test_saves_published_models_in_another_dtype(self):
+        attend(self.folder, "export", "Qwen3-0.6B", "--format", "hf", "--dtype", "bf16", "-o", "qwen3-bf16")
+        model = transformers.AutoModelForCausalLM.from_pretrained(str(self.folder / "qwen3-bf16"))
+        self.assertEqual((type(model).__name__, model.dtype), ("Qwen3ForCausalLM", torch.bfloat16))
+        for name, weight in self.qwen3.named_parameters():
+            self.assertTrue(torch.equal(dict(model.named_parameters())[name], weight.to(torch.bfloat16)), name)
+
     def test_inspect_lists_config_and_tensors(self):
         found = json.loads(attend(self.folder, "inspect", "Qwen3-0.6B", "--json"))
         self.assertEqual(found["config"]["model_type"], "qwen3")

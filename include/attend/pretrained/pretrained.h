@@ -35,11 +35,11 @@ struct EncodeTextsOptions {
 ///     auto vectors = encoder.encode({"A cat sits.", "A kitten rests."});  // (2, 384)
 ///     auto similarity = vectors[0].dot(vectors[1]);
 struct ATTEND_API Pretrained {
-  Model model;                           ///< in eval mode
-  TextTokenizer tokenizer;               ///< content of `tokenizer.json`
-  std::string model_type = {};           ///< key of `config.json`, such as "bert"
+  Model model;                            ///< in eval mode
+  TextTokenizer tokenizer;                ///< content of `tokenizer.json`
+  std::string model_type = {};            ///< key of `config.json`, such as "bert"
   std::vector<std::string> classes = {};  ///< names of the classes of a classifier
-  std::vector<int64_t> eos_tokens = {};  ///< tokens that end a generated text
+  std::vector<int64_t> eos_tokens = {};   ///< tokens that end a generated text
   /// First token of the target of a `Seq2Seq`.
   std::optional<int64_t> decoder_start_token = std::nullopt;
   std::vector<std::string> warnings = {};  ///< properties of the files that may be unexpected

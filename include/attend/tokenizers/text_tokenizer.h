@@ -148,8 +148,8 @@ class ATTEND_API TextTokenizer {
 };
 
 /// Returns a published tokenizer with the token ids and texts of the tokenizer of a run. Throws
-/// InputError unless the tokenizer is a character, byte or word tokenizer. Invalid UTF-8, which only
-/// a byte tokenizer accepts, is encoded as U+FFFD.
+/// InputError unless the tokenizer is a character, byte or word tokenizer. Invalid UTF-8, which
+/// only a byte tokenizer accepts, is encoded as U+FFFD.
 ///
 ///     auto tokenizer = attend::to_text_tokenizer(*run.tokenizer);
 ///     replace_file("tokenizer.json", tokenizer.json());
