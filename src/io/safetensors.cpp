@@ -55,16 +55,14 @@ torch::Tensor empty_tensor(const SafetensorsEntry& entry) {
   return torch::empty(shape, dtype->type);
 }
 
-/// Reads the values of a tensor, which begin at the position of `file`.
-torch::Tensor read_tensor(std::istream& file, const SafetensorsEntry& entry) {
-  auto tensor = empty_tensor(entry);
+/// Reads the values of a tensor, which begin at the position of `file`, into its memory.
+void read_data(std::istream& file, const SafetensorsEntry& entry, const torch::Tensor& tensor) {
   const auto bytes = static_cast<std::streamsize>(entry.end - entry.begin);
   file.read(static_cast<char*>(tensor.data_ptr()), bytes);
   if (file.gcount() != bytes) {
     throw InputError(
         fmt::format("'{}': found {} bytes of data, expected {}", entry.name, file.gcount(), bytes));
   }
-  return tensor;
 }
 
 /// Reads a safetensors file from a stream that supports seeking.
@@ -72,7 +70,8 @@ Safetensors load(std::istream& file) {
   auto header = read_safetensors_header(file);
   Safetensors content{.tensors = {}, .metadata = std::move(header.metadata)};
   for (const auto& entry : header.entries) {  // sorted by offset, without gaps
-    content.tensors.emplace(entry.name, read_tensor(file, entry));
+    const auto tensor = content.tensors.emplace(entry.name, empty_tensor(entry)).first->second;
+    read_data(file, entry, tensor);
   }
   return content;
 }
@@ -188,11 +187,30 @@ void SafetensorsFiles::add(const std::filesystem::path& file) {
   }
 }
 
-torch::Tensor SafetensorsFiles::read(const std::string& name) const {
+void SafetensorsFiles::read_values(const std::string& name, const torch::Tensor& tensor) const {
   const auto& [path, offset] = places_.at(name);
   auto file = open_to_read(path);
   file.seekg(static_cast<std::streamoff>(offset));
-  return with_source(path.string(), [&] { return read_tensor(file, entries_.at(name)); });
+  with_source(path.string(), [&] { read_data(file, entries_.at(name), tensor); });
+}
+
+torch::Tensor SafetensorsFiles::read(const std::string& name) const {
+  auto tensor =
+      with_source(file_of(name).string(), [&] { return empty_tensor(entries_.at(name)); });
+  read_values(name, tensor);
+  return tensor;
+}
+
+void SafetensorsFiles::read_into(const std::string& name, const torch::Tensor& destination) const {
+  const auto* dtype = find_dtype(&Dtype::safetensors, entries_.at(name).dtype);
+  const bool is_direct = dtype != nullptr && dtype->type == destination.scalar_type() &&
+                         destination.is_cpu() && destination.is_contiguous() &&
+                         destination.sizes() == entries_.at(name).shape;
+  if (is_direct) {
+    read_values(name, destination.detach());
+  } else {
+    destination.copy_(read(name));
+  }
 }
 
 const std::filesystem::path& SafetensorsFiles::file_of(const std::string& name) const {

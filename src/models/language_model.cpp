@@ -2,6 +2,7 @@
 
 #include "models/decoding.h"
 #include "models/output_logits.h"
+#include "nn/new_layers.h"
 
 namespace attend {
 
@@ -18,7 +19,7 @@ void LanguageModelImpl::reset() {
       TransformerEncoder(encoder_options(stack, /*causal=*/true)));
   if (!config.tie_embeddings) {
     const auto options = torch::nn::LinearOptions(stack.embed_dim, config.vocab_size).bias(false);
-    use("head", &LanguageModelImpl::head, torch::nn::Linear(options));
+    use("head", &LanguageModelImpl::head, new_linear(options));
   }
   initialize(*this, stack);
 }

@@ -2,6 +2,7 @@
 
 #include "models/decoding.h"
 #include "models/output_logits.h"
+#include "nn/new_layers.h"
 
 namespace attend {
 
@@ -27,7 +28,7 @@ void Seq2SeqImpl::reset() {
   if (!config.tie_embeddings) {
     const auto options =
         torch::nn::LinearOptions(stack.embed_dim, config.target_vocab_size).bias(false);
-    use("head", &Seq2SeqImpl::head, torch::nn::Linear(options));
+    use("head", &Seq2SeqImpl::head, new_linear(options));
   }
   initialize(*this, stack);
   auto decoder_stack = stack;  // some initializations depend on the depth

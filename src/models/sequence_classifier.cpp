@@ -3,6 +3,7 @@
 #include "attend/ops/linear.h"
 #include "attend/ops/pooling.h"
 #include "nn/checks.h"
+#include "nn/new_layers.h"
 
 #include <torch/nn/functional/normalization.h>
 
@@ -51,13 +52,11 @@ void SequenceClassifierImpl::reset() {
       TransformerEncoder(encoder_options(stack, /*causal=*/false)));
   pooler = nullptr;
   if (config.pooler) {
-    use("pooler", &SequenceClassifierImpl::pooler,
-        torch::nn::Linear(stack.embed_dim, stack.embed_dim));
+    use("pooler", &SequenceClassifierImpl::pooler, new_linear({stack.embed_dim, stack.embed_dim}));
   }
   head = nullptr;
   if (config.num_classes > 0) {
-    use("head", &SequenceClassifierImpl::head,
-        torch::nn::Linear(stack.embed_dim, config.num_classes));
+    use("head", &SequenceClassifierImpl::head, new_linear({stack.embed_dim, config.num_classes}));
   }
   initialize(*this, stack);
 }

@@ -13,6 +13,7 @@
 #include "attend/nn/value_residual.h"
 #include "models/rolling_window.h"
 #include "nn/checks.h"
+#include "nn/new_layers.h"
 
 #include <cmath>
 #include <limits>
@@ -253,6 +254,7 @@ KvCacheOptions cache_options(const StackConfig& config, int64_t num_layers, int6
 }
 
 void initialize(ModuleRef model, const StackConfig& config) {
+  if (UninitializedWeights::dtype()) return;
   switch (config.initialization) {
     case Initialization::gpt2:
       return initialize_gpt2(model, config.num_layers);

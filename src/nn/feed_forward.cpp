@@ -2,6 +2,7 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
+#include "nn/new_layers.h"
 #include "ops/decoding_step.h"
 
 namespace attend {
@@ -41,9 +42,9 @@ void FeedForwardImpl::reset() {
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
   const int64_t up_dim = is_gated(options.activation()) ? 2 * dim_feedforward : dim_feedforward;
-  use("up", &FeedForwardImpl::up, torch::nn::Linear(LinearOptions(embed_dim, up_dim).bias(bias)));
+  use("up", &FeedForwardImpl::up, new_linear(LinearOptions(embed_dim, up_dim).bias(bias)));
   use("down", &FeedForwardImpl::down,
-      torch::nn::Linear(LinearOptions(dim_feedforward, embed_dim).bias(bias)));
+      new_linear(LinearOptions(dim_feedforward, embed_dim).bias(bias)));
   use("dropout", &FeedForwardImpl::dropout, torch::nn::Dropout(options.dropout()));
 }
 

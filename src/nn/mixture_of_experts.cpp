@@ -2,6 +2,7 @@
 
 #include "attend/nn/static_shapes_guard.h"
 #include "nn/checks.h"
+#include "nn/new_layers.h"
 #include "ops/math_type.h"
 
 #include <tuple>
@@ -51,7 +52,7 @@ void MixtureOfExpertsImpl::reset() {
   check_positive("embed_dim", embed_dim);
 
   const auto router_options = torch::nn::LinearOptions(embed_dim, num_experts).bias(false);
-  use("router", &MixtureOfExpertsImpl::router, torch::nn::Linear(router_options));
+  use("router", &MixtureOfExpertsImpl::router, new_linear(router_options));
   use("experts", &MixtureOfExpertsImpl::experts, torch::nn::ModuleList());
   for (int64_t i = 0; i < num_experts; ++i) experts->push_back(FeedForward(options.expert()));
   aux_loss = torch::Tensor();

@@ -4,6 +4,7 @@
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
 #include "nn/head_sizes.h"
+#include "nn/new_layers.h"
 #include "nn/submodules.h"
 #include "ops/attention_call.h"
 #include "ops/attention_checks.h"
@@ -165,7 +166,7 @@ void MultiheadAttentionImpl::reset() {
   const bool qkv_bias = options.bias() || options.qkv_bias();
   const auto use_linear = [&](const char* name, torch::nn::Linear MultiheadAttentionImpl::*member,
                               int64_t from, int64_t to, bool bias) {
-    use(name, member, torch::nn::Linear(torch::nn::LinearOptions(from, to).bias(bias)));
+    use(name, member, new_linear(torch::nn::LinearOptions(from, to).bias(bias)));
   };
   const int64_t inner = num_heads * head_dim;
   const int64_t kv_inner = num_kv_heads * head_dim;

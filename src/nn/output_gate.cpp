@@ -2,6 +2,7 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
+#include "nn/new_layers.h"
 
 namespace attend {
 
@@ -16,7 +17,7 @@ void OutputGateImpl::reset() {
   check_positive("head_dim", dims.head_dim);
   const int64_t gates = dims.num_heads * (width == GateWidth::element ? dims.head_dim : 1);
   use("projection", &OutputGateImpl::projection,
-      torch::nn::Linear(torch::nn::LinearOptions(dims.embed_dim, gates).bias(false)));
+      new_linear(torch::nn::LinearOptions(dims.embed_dim, gates).bias(false)));
 }
 
 torch::Tensor OutputGateImpl::after_attention(const AttentionContext& context,

@@ -2,6 +2,7 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
+#include "nn/new_layers.h"
 #include "ops/attention_call.h"
 
 namespace attend {
@@ -21,12 +22,9 @@ void SelfAttentionImpl::reset() {
 
   using torch::nn::LinearOptions;
   const bool bias = options.bias();
-  use("query", &SelfAttentionImpl::query,
-      torch::nn::Linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
-  use("key", &SelfAttentionImpl::key,
-      torch::nn::Linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
-  use("value", &SelfAttentionImpl::value,
-      torch::nn::Linear(LinearOptions(embed_dim, v_dim).bias(bias)));
+  use("query", &SelfAttentionImpl::query, new_linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
+  use("key", &SelfAttentionImpl::key, new_linear(LinearOptions(embed_dim, qk_dim).bias(bias)));
+  use("value", &SelfAttentionImpl::value, new_linear(LinearOptions(embed_dim, v_dim).bias(bias)));
 }
 
 AttentionOutput SelfAttentionImpl::forward(const torch::Tensor& x, const AttentionArgs& args) {

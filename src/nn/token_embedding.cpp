@@ -3,6 +3,7 @@
 #include "attend/nn/sinusoidal_positions.h"
 #include "attend/ops/positions.h"
 #include "nn/checks.h"
+#include "nn/new_layers.h"
 #include "nn/submodules.h"
 #include "resolved.h"
 
@@ -19,7 +20,7 @@ torch::nn::AnyModule make_position_embedding(const TokenEmbeddingOptions& option
     case PositionEmbedding::none:
       return {};
     case PositionEmbedding::learned:
-      return torch::nn::AnyModule(torch::nn::Embedding(options.max_seq_len(), options.embed_dim()));
+      return torch::nn::AnyModule(new_embedding(options.max_seq_len(), options.embed_dim()));
     case PositionEmbedding::sinusoidal:
       return torch::nn::AnyModule(SinusoidalPositions(options.embed_dim()));
   }
@@ -82,12 +83,12 @@ void TokenEmbeddingImpl::reset() {
                     options.embedding_scale(), ") must be finite");
 
   use("token", &TokenEmbeddingImpl::token,
-      torch::nn::Embedding(options.vocab_size(), options.embed_dim()));
+      new_embedding(options.vocab_size(), options.embed_dim()));
   use("position", &TokenEmbeddingImpl::position, make_position_embedding(options));
   token_type = nullptr;
   if (options.type_vocab_size() > 0) {
     use("token_type", &TokenEmbeddingImpl::token_type,
-        torch::nn::Embedding(options.type_vocab_size(), options.embed_dim()));
+        new_embedding(options.type_vocab_size(), options.embed_dim()));
   }
   norm = {};
   if (options.embedding_norm()) {

@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/pretrained/pretrained.h"
+#include "nn/new_layers.h"
 #include "pretrained/published_config.h"
 #include "pretrained/sentence_settings.h"
 
@@ -54,6 +55,18 @@ class NamedWeights {
     std::vector<torch::Tensor> parts;
     for (const auto& part : row.parts) parts.push_back(files_.read(names_.at(part.name)));
     return row.join(parts);
+  }
+  void read_into(const WeightRow& row, const torch::Tensor& weight) const {
+    if (row.layout.kind != WeightLayout::rows) {
+      weight.copy_(read(row));
+      return;
+    }
+    int64_t begin = 0;
+    for (const auto& part : row.parts) {  // without a copy of the tensors of the file
+      const auto rows = part.shape.front();
+      files_.read_into(names_.at(part.name), weight.narrow(0, begin, rows));
+      begin += rows;
+    }
   }
 
  private:
@@ -136,7 +149,7 @@ void load_weights(torch::nn::Module& module, const NamedWeights& weights, const 
   for (const auto& row : rows.all()) {
     const auto found = destination.find(row.name);
     TORCH_CHECK(found != destination.end(), "the model has no weight ", row.name);
-    found->second.copy_(weights.read(row));
+    weights.read_into(row, found->second);
     destination.erase(found);
   }
   TORCH_CHECK(destination.empty(), "no row for the weight ", destination.begin()->first);
@@ -226,6 +239,8 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
   const auto rows = architecture.weights(config);
   check_weights(path, weights, rows, head, architecture);
 
+  const auto dtype = options.dtype.value_or(published.dtype);
+  const UninitializedWeights guard(dtype);
   Pretrained pretrained{.model = make(config, config_path),
                         .tokenizer = std::move(tokenizer),
                         .model_type = architecture.model_type,
@@ -234,7 +249,7 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
                         .decoder_start_token = published.decoder_start_token,
                         .warnings = std::move(warnings)};
   auto& module = module_of(pretrained.model);
-  module.to(options.device, options.dtype.value_or(published.dtype));
+  module.to(options.device, dtype);
   load_weights(module, weights, rows);
   module.eval();
   return pretrained;

@@ -8,6 +8,7 @@
 #include "attend/nn/parameter_count.h"
 #include "io/files.h"
 #include "io/utf8.h"
+#include "nn/new_layers.h"
 #include "ops/rng_state.h"
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
@@ -341,6 +342,7 @@ Run RunDirectory::load(Weights weights) const {
   auto model = [&] {
     // Initializing the weights must not change the state of LibTorch's CPU generator.
     const RngGuard rng(rng_state({torch::kCPU}));
+    const UninitializedWeights guard(torch::kFloat);  // `load_weights` copies all weights
     return make_model(recipe, tokenizer->size(), record_.classes.size());
   }();
   load_weights(module_of(model), weights);

@@ -53,6 +53,9 @@ class ATTEND_API SafetensorsFiles {
   /// Reads a tensor of `entries`. Throws InputError if its dtype is one that LibTorch does not
   /// have.
   torch::Tensor read(const std::string& name) const;
+  /// Copies a tensor of `entries` into `destination`, which has its shape and may have another
+  /// dtype or device. Throws InputError like `read`.
+  void read_into(const std::string& name, const torch::Tensor& destination) const;
   /// Returns the file that contains a tensor of `entries`.
   const std::filesystem::path& file_of(const std::string& name) const;
 
@@ -62,6 +65,7 @@ class ATTEND_API SafetensorsFiles {
     uint64_t offset;  // of the first byte in the file
   };
   void add(const std::filesystem::path& file);
+  void read_values(const std::string& name, const torch::Tensor& tensor) const;
 
   std::map<std::string, SafetensorsEntry> entries_;
   std::map<std::string, Place> places_;
