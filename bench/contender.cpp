@@ -18,7 +18,6 @@
 #include "attend/models/generation.h"
 #include "attend/models/prepare_for_inference.h"
 #include "attend/nn/trainable_parameters.h"
-#include "attend/ops/flop_counter.h"
 #include "attend/train/adamw.h"
 #include "attend/train/muon.h"
 #include "attend/train/recipe_run.h"
@@ -26,6 +25,7 @@
 #include "attend/train/trainer.h"
 #include "bench/machine_limits.h"
 #include "bench/rows.h"
+#include "serve.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -33,7 +33,6 @@
 #include <torch/utils.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -44,32 +43,7 @@
 namespace attend {
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Row = app::BenchRow;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-/// Runs `first`, which does `first_units` units of work or a smaller test of the results, and
-/// prints the values that it returns and the number of floating point operations of a unit. Then,
-/// for each number N in standard input, runs `unit` N times and prints the seconds that these runs
-/// took.
-void serve(const std::function<Row()>& first, const std::function<void()>& unit,
-           int64_t first_units = 1) {
-  Row values;
-  {
-    const FlopCounter counter;
-    values = first();
-    values["flops"] = counter.flops() / first_units;
-  }
-  std::cout << values << std::endl;
-  for (int64_t units = 0; std::cin >> units;) {
-    const auto start = Clock::now();
-    for (int64_t i = 0; i < units; ++i) unit();
-    std::cout << seconds_since(start) << std::endl;
-  }
-}
 
 void save_tensors(const std::filesystem::path& path, std::map<std::string, torch::Tensor> tensors) {
   save_safetensors(path, {.tensors = std::move(tensors), .metadata = {}});
