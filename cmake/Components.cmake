@@ -8,7 +8,7 @@ set(ATTEND_tokenizers_REQUIRES files)
 set(ATTEND_pretrained_REQUIRES files nn io tokenizers)
 set(ATTEND_pt2_REQUIRES files nn io)
 set(ATTEND_export_REQUIRES files nn io pt2)
-set(ATTEND_train_REQUIRES files nn io)
+set(ATTEND_train_REQUIRES files nn io tokenizers)
 set(ATTEND_distributed_REQUIRES files nn io train)
 
 # attend_resolve_components(<variable> <component>...): sets the variable to the given components

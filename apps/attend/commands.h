@@ -12,6 +12,7 @@ void add_predict_command(CLI::App& app);
 void add_embed_command(CLI::App& app);
 void add_generate_command(CLI::App& app);
 void add_export_command(CLI::App& app);
+void add_import_command(CLI::App& app);
 void add_models_command(CLI::App& app);
 void add_tasks_command(CLI::App& app);
 void add_inspect_command(CLI::App& app);

@@ -10,6 +10,7 @@
 #include "output_file.h"
 #include "report/encoding.h"
 #include "run_option.h"
+#include "text_model.h"
 #include "train/recipe_fields.h"
 
 #include <fmt/format.h>
@@ -108,15 +109,6 @@ ExportedModel exported_model(Pretrained pretrained, const fs::path& folder) {
   return exported;
 }
 
-/// Returns a run as a published model.
-Pretrained published(const train::Run& run) {
-  Pretrained pretrained{
-      .model = run.model, .tokenizer = to_text_tokenizer(*run.tokenizer), .classes = run.classes};
-  const auto& task = train::find_task(run.recipe.task);
-  if (*task.eos_token != '\0') pretrained.eos_tokens = run.tokenizer->encode(task.eos_token);
-  return pretrained;
-}
-
 torch::ScalarType scalar_type(ExportDtype dtype) {
   switch (dtype) {
     case ExportDtype::fp32:
@@ -132,8 +124,8 @@ torch::ScalarType scalar_type(ExportDtype dtype) {
 /// Writes the folder of a published model. The dtype is that of the model, unless --dtype is given.
 void write_folder(const ExportArguments& arguments) {
   const auto& directory = arguments.run.directory();
-  auto pretrained =
-      is_pretrained(directory) ? arguments.run.load_pretrained() : published(arguments.run.load());
+  auto pretrained = is_pretrained(directory) ? arguments.run.load_pretrained()
+                                             : as_pretrained(arguments.run.load());
   if (arguments.dtype) module_of(pretrained.model).to(scalar_type(*arguments.dtype));
   {
     const Activity activity("exporting");

@@ -98,6 +98,7 @@ int main(int argc, char** argv) {
   attend::app::add_embed_command(app);
   attend::app::add_generate_command(app);
   attend::app::add_export_command(app);
+  attend::app::add_import_command(app);
   attend::app::add_tasks_command(app);
   attend::app::add_models_command(app);
   attend::app::add_inspect_command(app);

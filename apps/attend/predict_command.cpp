@@ -54,6 +54,10 @@ class Predictor {
           "{0}",
           arguments.run.directory(), model_kind(run_.recipe.model)));
     }
+    if (num_classes() == 0) {
+      throw InputError(fmt::format("{0}: the model has no classes; use attend embed {0}",
+                                   arguments.run.directory()));
+    }
     if (arguments.top > num_classes()) {
       write_error(
           fmt::format("--top {}: the model has only {} classes\n", arguments.top, num_classes()));

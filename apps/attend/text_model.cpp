@@ -1,6 +1,7 @@
 #include "text_model.h"
 
 #include "attend/input_error.h"
+#include "attend/tokenizers/published_tokenizer.h"
 #include "attend/train/answer.h"
 #include "prompt.h"
 
@@ -47,8 +48,25 @@ TextModel::Decoder decoder_of(const std::shared_ptr<train::Run>& run,
 
 }  // namespace
 
+Pretrained as_pretrained(const train::Run& run) {
+  if (const auto* tokenizer = dynamic_cast<const PublishedTokenizer*>(run.tokenizer.get())) {
+    return {.model = run.model,
+            .tokenizer = tokenizer->text_tokenizer(),
+            .model_type = tokenizer->model().model_type,
+            .classes = run.classes,
+            .eos_tokens = tokenizer->model().eos_tokens};
+  }
+  Pretrained pretrained{
+      .model = run.model, .tokenizer = to_text_tokenizer(*run.tokenizer), .classes = run.classes};
+  const auto& task = train::find_task(run.recipe.task);
+  if (*task.eos_token != '\0') pretrained.eos_tokens = run.tokenizer->encode(task.eos_token);
+  return pretrained;
+}
+
 TextModel text_model_of(train::Run loaded, const std::string& directory) {
   check_generates(loaded.model, directory, "predict");
+  if (loaded.recipe.data.tokenizer == TokenizerKind::published)
+    return text_model_of(as_pretrained(loaded), directory);
   const auto run = std::make_shared<train::Run>(std::move(loaded));
   const auto& task = train::find_task(run->recipe.task);
   TextModel text{.model = run->model};

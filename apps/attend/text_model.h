@@ -34,6 +34,11 @@ struct TextModel {
   bool continues() const { return std::holds_alternative<LanguageModel>(model); }
 };
 
+/// Returns a run as a published model: with the tokenizer of the published model that was imported
+/// or, for a character, byte or word tokenizer, with an equal one. Throws InputError for a subword
+/// tokenizer.
+Pretrained as_pretrained(const train::Run& run);
+
 /// Returns the text model of a run. Throws InputError if it is a classifier. `directory`: for the
 /// message.
 TextModel text_model_of(train::Run run, const std::string& directory);

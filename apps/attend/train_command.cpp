@@ -144,7 +144,7 @@ class Recipes {
       if (!arguments_.resume.empty()) train::check_texts_exist(run, recipe);
       std::optional<Activity> activity;
       if (is_rank_0_) activity.emplace(kPreparingData);
-      const auto task = tasks_(recipe, run.empty() ? nullptr : load_tokenizer(run));
+      const auto task = tasks_(recipe, run.empty() ? nullptr : train::load_run_tokenizer(run));
       recipe.training.max_steps = steps_of(arguments_.epochs, recipe, *task);
     };
     return {find_field("--epochs", "max_steps"), "--epochs", set};
@@ -262,8 +262,8 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     // Reads the data, which the task maker keeps, first: a signal that ends the process in the
     // meantime leaves no directory.
     const Activity activity(kPreparingData);
-    options.task_maker(recipe,
-                       options.init_from.empty() ? nullptr : load_tokenizer(options.init_from));
+    options.task_maker(
+        recipe, options.init_from.empty() ? nullptr : train::load_run_tokenizer(options.init_from));
     claimed.emplace(recipe);
   });
   const auto directory = claimed                    ? claimed->path()

@@ -2,4 +2,5 @@
 
 /// Includes all headers of the CMake target attend::tokenizers: tokenizers of published models.
 
+#include "attend/tokenizers/published_tokenizer.h"
 #include "attend/tokenizers/text_tokenizer.h"

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 TokenizerKind kind_in(const nlohmann::json& description) {
   const auto name = description.at("tokenizer").get<std::string>();
   const auto kind = from_string<TokenizerKind>(name);
-  if (!kind) {
+  if (!kind || kind == TokenizerKind::published) {
     throw InputError(fmt::format(
         "unknown tokenizer '{}', expected character, byte, word or subword", printable(name)));
   }
@@ -58,6 +58,10 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view t
       return std::make_unique<Vocabulary>(Vocabulary::of_words(text, max_size));
     case TokenizerKind::subword:
       return std::make_unique<SubwordTokenizer>(SubwordTokenizer::train(text, max_size));
+    case TokenizerKind::published:
+      throw InputError(
+          "the tokenizer 'published' cannot be made from a text: begin with a run that `attend "
+          "import` has made (flag --init-from)");
   }
   throw std::logic_error("unknown TokenizerKind");
 }

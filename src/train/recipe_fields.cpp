@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kMaxInteger = 9e15;  // integers up to this value are exact as double
 constexpr double kMaxSize = 65536;
+constexpr double kMaxLength = 1 << 24;  // of a sequence; published models have up to 10 million
 
 constexpr const char* kSizeGroup = "Model, size";
 constexpr const char* kAttentionGroup = "Model, attention";
@@ -159,7 +160,7 @@ const std::vector<RecipeField>& recipe_fields() {
       {"model", "norm_topk_prob", "", kFeedForwardGroup,
        "divide the weights of a token's experts by their sum", 0, 1,
        stack_field<&StackConfig::norm_topk_prob>},
-      {"model", "max_seq_len", "TOKENS", kSizeGroup, "maximum sequence length", 1, kMaxSize,
+      {"model", "max_seq_len", "TOKENS", kSizeGroup, "maximum sequence length", 1, kMaxLength,
        model_field<&LanguageModelConfig::max_seq_len, &SequenceClassifierConfig::max_seq_len,
                    &Seq2SeqConfig::max_seq_len>},
       {"model", "dropout", "PROBABILITY", kDropoutGroup, "dropout probability", 0, 0.99,

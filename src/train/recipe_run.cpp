@@ -1,6 +1,5 @@
 #include "attend/train/recipe_run.h"
 
-#include "attend/io/tokenizers.h"
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/task_objective.h"
@@ -62,7 +61,7 @@ TrainingSetup setup_to_resume(const std::filesystem::path& directory, const Reci
     check_texts_exist(directory, recipe);
   });
   const auto run = RunDirectory::open(directory);
-  auto setup = make_training_setup(recipe, load_tokenizer(directory), options.task_maker);
+  auto setup = make_training_setup(recipe, load_run_tokenizer(directory), options.task_maker);
   const auto& expected = run.record().data_checksum;
   const auto found = setup.task->data_checksum();
   check_equal(*options.processes, {{"data with the checksum", found}});

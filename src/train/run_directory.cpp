@@ -6,6 +6,7 @@
 #include "attend/io/safetensors_header.h"
 #include "attend/io/tokenizers.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/tokenizers/published_tokenizer.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "nn/new_layers.h"
@@ -144,6 +145,11 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
 }
 
 }  // namespace
+
+std::unique_ptr<Tokenizer> load_run_tokenizer(const fs::path& directory) {
+  auto published = load_published_tokenizer(directory);
+  return published ? std::move(published) : load_tokenizer(directory);
+}
 
 std::unique_ptr<Task> Run::make_task() const {
   auto task = train::make_task(recipe, tokenizer);
@@ -338,7 +344,7 @@ Run RunDirectory::load(Weights weights) const {
   auto recipe = this->recipe();
   check_files();
   summary();  // throws if the file is damaged or of another run
-  std::shared_ptr<const Tokenizer> tokenizer = load_tokenizer(path_);
+  std::shared_ptr<const Tokenizer> tokenizer = load_run_tokenizer(path_);
   auto model = [&] {
     // Initializing the weights must not change the state of LibTorch's CPU generator.
     const RngGuard rng(rng_state({torch::kCPU}));

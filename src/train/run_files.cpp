@@ -4,6 +4,7 @@
 #include "attend/input_error.h"
 #include "attend/io/subword_tokenizer.h"
 #include "attend/io/tokenizer.h"
+#include "attend/tokenizers/published_tokenizer.h"
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/run_directory.h"
@@ -30,7 +31,8 @@ constexpr std::array kFilesOfRun{
     RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,      RunFiles::samples,
     RunFiles::embeddings,  EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config,
     RunFiles::model,       RunFiles::report_text, RunFiles::report_page,  kTokenizerFile,
-    kSubwordFile,          RunFiles::data,        RunFiles::summary,      RunFiles::recipe};
+    kSubwordFile,          kPublishedFile,        RunFiles::data,         RunFiles::summary,
+    RunFiles::recipe};
 
 /// The name of the folder `replaced` while it is deleted.
 constexpr const char* kDeleted = "replaced.tmp";
@@ -57,7 +59,7 @@ bool is_free(const fs::path& directory) {
   return std::ranges::all_of(fs::directory_iterator(directory, missing), [](const auto& entry) {
     const auto name = entry.path().filename();
     return name == RunLock::kFile || name == RunFiles::data || name == kTokenizerFile ||
-           name == kSubwordFile || is_temporary_file(name);
+           name == kSubwordFile || name == kPublishedFile || is_temporary_file(name);
   });
 }
 

@@ -145,6 +145,52 @@ class Commands(unittest.TestCase):
                 self.assertEqual(again, found)
         attend(self.folder, "export", "run-word", "--format", "hf", "-o", "run-word-hf", status=2)
 
+    def test_imported_encoder_has_the_same_vectors(self):
+        attend(self.folder, "import", "all-MiniLM-L6-v2", "-o", "minilm-run")
+        lines = attend(self.folder, "embed", "minilm-run", *TEXTS, "--json").splitlines()
+        numpy.testing.assert_allclose([json.loads(line)["vector"][:3] for line in lines], FIRST_NUMBERS, atol=1e-5)
+        self.assertIn("classes", attend(self.folder, "predict", "minilm-run", "x", status=2))
+        # Saved again, the files are those of the package, except names and prefixes of older versions.
+        attend(self.folder, "export", "minilm-run", "--format", "hf", "-o", "minilm-hf")
+        for name in ("tokenizer.json", "sentence_bert_config.json"):
+            found = json.loads((self.folder / "minilm-hf" / name).read_text(encoding="utf-8"))
+            if name == "tokenizer.json":
+                self.assertEqual(found, json.loads((MINILM / name).read_text(encoding="utf-8")))
+        again = attend(self.folder, "embed", "minilm-hf", *TEXTS, "--json").splitlines()
+        self.assertEqual(again, lines)
+
+    def test_imported_encoder_becomes_a_classifier(self):
+        folder = self.folder / "bert"
+        transformers.BertModel(transformers.BertConfig(
+            vocab_size=30522, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+            num_attention_heads=2)).save_pretrained(folder)
+        (folder / "tokenizer.json").write_bytes((MINILM / "tokenizer.json").read_bytes())
+        attend(self.folder, "import", "bert", "-o", "bert-run")
+        rows = "".join(f"a good film {i},pos\na bad film {i},neg\n" for i in range(20))
+        (self.folder / "reviews.csv").write_text("text,label\n" + rows, encoding="utf-8")
+        attend(self.folder, "train", "--init-from", "bert-run", "--text", "reviews.csv", "--max-steps", "1",
+               "--batch-size", "4", "--out", "reviews-run")
+        found = json.loads(attend(self.folder, "predict", "reviews-run", "a good film", "--json"))
+        self.assertIn(found["predictions"][0]["class"], ("pos", "neg"))
+
+    def test_imported_language_model_generates_the_same_text(self):
+        attend(self.folder, "import", "Qwen3-0.6B", "-o", "qwen3-run")
+        texts = [attend(self.folder, "generate", name, "--prompt", "The cät", "--max-new-tokens", "20",
+                        "--temperature", "0") for name in ("Qwen3-0.6B", "qwen3-run")]
+        self.assertEqual(texts[0], texts[1])
+        attend(self.folder, "export", "qwen3-run", "--format", "hf", "-o", "qwen3-again")
+        model = transformers.AutoModelForCausalLM.from_pretrained(str(self.folder / "qwen3-again"))
+        self.assertEqual(type(model).__name__, "Qwen3ForCausalLM")
+        for name, weight in self.qwen3.named_parameters():
+            self.assertTrue(torch.equal(dict(model.named_parameters())[name], weight), name)
+        (self.folder / "notes.txt").write_text("The cat sat on the mat.\n" * 300, encoding="utf-8")
+        attend(self.folder, "train", "--init-from", "qwen3-run", "--text", "notes.txt", "--max-steps", "2",
+               "--batch-size", "2", "--out", "notes-run")
+        attend(self.folder, "eval", "notes-run", "notes.txt")
+        self.assertIn("qwen3-run", attend(self.folder, "import", "Qwen3-0.6B", "-o", "qwen3-run", status=2))
+        self.assertIn("--init-from", attend(self.folder, "train", "--text", "notes.txt", "--tokenizer", "published",
+                                            "--out", "x", status=2))
+
     def test_saves_published_models_in_another_dtype(self):
         attend(self.folder, "export", "Qwen3-0.6B", "--format", "hf", "--dtype", "bf16", "-o", "qwen3-bf16")
         model = transformers.AutoModelForCausalLM.from_pretrained(str(self.folder / "qwen3-bf16"))

@@ -34,7 +34,7 @@ ALLOWED = {
     "pt2": ("ops", "io", "program"),
     "export": ("ops", "nn", "io", "program", "pt2"),  # not models: any module can be exported
     "model_export": ("ops", "nn", "models", "io", "program", "pt2", "export"),
-    "train": ("ops", "nn", "models", "io"),
+    "train": ("ops", "nn", "models", "io", "tokenizers"),
     "distributed": ("ops", "nn", "models", "io", "train"),
     "apps": ("ops", "nn", "models", "io", "tokenizers", "pretrained", "pt2", "export", "model_export", "train",
              "distributed"),

@@ -23,12 +23,14 @@ enum class TokenizerKind {
   byte,       ///< one token per byte: ByteTokenizer
   word,       ///< one token per word, and one per line break: Vocabulary::of_words
   subword,    ///< byte-pair encoding by SentencePiece: SubwordTokenizer
+  published,  ///< that of a published model: PublishedTokenizer
 };
 
 /// Names of `TokenizerKind` in recipes, flags and tokenizer files.
 template <>
 struct EnumNames<TokenizerKind> {
-  static constexpr std::array<std::string_view, 4> names{"character", "byte", "word", "subword"};
+  static constexpr std::array<std::string_view, 5> names{"character", "byte", "word", "subword",
+                                                         "published"};
 };
 
 /// Texts that a tokenizer accepts.

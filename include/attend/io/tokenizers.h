@@ -13,7 +13,7 @@ namespace attend {
 /// tokenizer ignores `max_size`. A byte tokenizer ignores `text` and `max_size`. Only a character
 /// tokenizer uses `unknown`. Throws InputError if an argument that the tokenizer uses is invalid:
 /// if `text` is not valid UTF-8 or contains no tokens, or if `max_size` is too small or too large
-/// for `text`.
+/// for `text`. Also throws InputError for TokenizerKind::published.
 ///
 ///     auto tokenizer = make_tokenizer(TokenizerKind::subword, text, 1000);
 ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(

@@ -104,6 +104,10 @@ struct RunSummary {
                                                   ///< run has no report.txt
 };
 
+/// Loads the tokenizer of the run in `directory`, of any kind. Throws InputError if a file is
+/// missing or damaged.
+ATTEND_API std::unique_ptr<Tokenizer> load_run_tokenizer(const std::filesystem::path& directory);
+
 /// Selects the weights of a run.
 enum class Weights {
   best,  ///< weights with the best validation loss

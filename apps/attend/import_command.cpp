@@ -1,0 +1,100 @@
+#include "activity.h"
+#include "attend/input_error.h"
+#include "attend/io/safetensors.h"
+#include "attend/nn/parameter_count.h"
+#include "attend/pretrained/pretrained.h"
+#include "attend/tokenizers/published_tokenizer.h"
+#include "attend/train/model.h"
+#include "attend/train/run_directory.h"
+#include "commands.h"
+#include "train/run_record.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+namespace attend::app {
+namespace {
+
+struct ImportArguments {
+  std::string folder;
+  std::string out;
+  bool overwrite = false;
+};
+
+/// Returns the task whose data has the form of the model's input.
+const char* task_of(const Pretrained& pretrained, const std::string& folder) {
+  if (std::holds_alternative<LanguageModel>(pretrained.model)) return "text";
+  if (std::holds_alternative<SequenceClassifier>(pretrained.model)) return "labelled-lines";
+  throw InputError(fmt::format(
+      "{}: found the model type {}, a seq2seq, expected a language model or an encoder, since no "
+      "task reads texts for a seq2seq; the commands embed, generate, eval, inspect and export "
+      "accept the folder itself",
+      folder, pretrained.model_type));
+}
+
+/// Returns the recipe of a run with the model.
+train::Recipe recipe_of(const Pretrained& pretrained, const std::string& folder) {
+  auto recipe = train::find_task(task_of(pretrained, folder)).defaults;
+  recipe.data.tokenizer = TokenizerKind::published;
+  recipe.model =
+      std::visit([](const auto& model) -> ModelConfig { return model->config; }, pretrained.model);
+  train::check_recipe(recipe);
+  return recipe;
+}
+
+void run_import(const ImportArguments& arguments) {
+  std::optional<Activity> activity("loading");
+  const auto pretrained = load_pretrained(arguments.folder, {.dtype = torch::kFloat});
+  const auto recipe = recipe_of(pretrained, arguments.folder);
+  const auto vocab_size = train::token_embedding_weight(pretrained.model).size(0);
+  PublishedModel published{.vocab_size = vocab_size,
+                           .model_type = pretrained.model_type,
+                           .eos_tokens = pretrained.eos_tokens};
+  const auto& truncation = pretrained.tokenizer.truncation();
+  if (truncation) published.max_length = truncation->max_length;
+  const PublishedTokenizer tokenizer(pretrained.tokenizer, published);
+  const auto run = train::RunDirectory::create(arguments.out,
+                                               {.recipe = train::to_toml(recipe),
+                                                .record = {.data_checksum = "",
+                                                           .classes = pretrained.classes,
+                                                           .fixed = train::fixed_values(recipe)},
+                                                .files = tokenizer.files()},
+                                               arguments.overwrite);
+  activity.emplace("writing");
+  run.checkpoint_sink()->save_best(state_dict(module_of(pretrained.model)));
+  activity.reset();
+  for (const auto& warning : pretrained.warnings)
+    fmt::print(stderr, "{}: {}\n", arguments.folder, warning);
+  fmt::print("{}: {}, {} parameters, task {}\n", arguments.out, pretrained.model_type,
+             parameter_count(module_of(pretrained.model)), recipe.task);
+}
+
+}  // namespace
+
+void add_import_command(CLI::App& app) {
+  auto* command = app.add_subcommand("import", "Write a published model as a run");
+  auto arguments = std::make_shared<ImportArguments>();
+  command->add_option("folder", arguments->folder, "folder of a published model with config.json")
+      ->required()
+      ->type_name("DIR");
+  command->add_option("-o,--out", arguments->out, "new run directory")
+      ->required()
+      ->type_name("DIR")
+      ->group("Output");
+  command->add_flag("--overwrite", arguments->overwrite, "replace an existing run")
+      ->group("Output");
+  command->footer(
+      "The run has the weights in float32. All commands accept it; attend train --init-from "
+      "begins\n"
+      "with its weights. embed, generate, eval, inspect and export accept the folder itself, "
+      "too.\n\n"
+      "Examples:\n"
+      "  attend import Qwen3-0.6B -o runs/qwen3\n"
+      "  attend train --init-from runs/qwen3 --text notes.txt --lr 1e-5\n"
+      "  attend import all-MiniLM-L6-v2 -o runs/minilm\n"
+      "  attend train --init-from runs/minilm --text reviews.csv");
+  command->callback([=] { run_import(*arguments); });
+}
+
+}  // namespace attend::app

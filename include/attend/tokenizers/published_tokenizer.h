@@ -1,0 +1,60 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/io/tokenizer.h"
+#include "attend/tokenizers/text_tokenizer.h"
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace attend {
+
+/// File name of a `PublishedModel` in a run directory.
+inline constexpr const char* kPublishedFile = "published.json";
+
+/// What a run knows of the published model whose tokenizer it has.
+struct PublishedModel {
+  int64_t vocab_size = 0;                ///< rows of the embedding, at least the tokenizer's tokens
+  std::string model_type = {};           ///< key of `config.json`, such as "llama"
+  std::vector<int64_t> eos_tokens = {};  ///< tokens that end a generated text
+  /// Maximum number of tokens of a text, which is truncated; empty = no limit.
+  std::optional<int64_t> max_length = std::nullopt;
+};
+
+/// The tokenizer of a published model as the tokenizer of a run, made by `attend import`.
+///
+///     auto tokenizer = load_published_tokenizer("runs/imported");
+class ATTEND_API PublishedTokenizer : public Tokenizer {
+ public:
+  /// Texts are truncated as `model` says, and not padded. Throws InputError if `model.vocab_size`
+  /// is less than the number of tokens.
+  PublishedTokenizer(TextTokenizer text_tokenizer, PublishedModel model);
+
+  const TextTokenizer& text_tokenizer() const { return text_tokenizer_; }
+  const PublishedModel& model() const { return model_; }
+
+  /// Returns `PublishedModel::vocab_size`.
+  int64_t size() const override { return model_.vocab_size; }
+  /// Returns the tokens of a text with special tokens, such as [CLS] or <s>.
+  std::vector<int64_t> encode(std::string_view text) const override;
+  /// Returns the text of tokens without special tokens.
+  std::string decode(const std::vector<int64_t>& ids) const override;
+  /// Returns one token in printable form; empty for a row of the embedding without a token.
+  std::string token(int64_t id) const override;
+  /// Returns two files: kTokenizerFile with the published text, and kPublishedFile.
+  std::map<std::string, std::string> files() const override;
+
+ private:
+  TextTokenizer text_tokenizer_;
+  PublishedModel model_;
+};
+
+/// Loads the tokenizer of a run that was imported from a published model; null if the tokenizer of
+/// the run in `directory` is of another kind. Throws InputError if a file is missing or damaged.
+ATTEND_API std::unique_ptr<PublishedTokenizer> load_published_tokenizer(
+    const std::filesystem::path& directory);
+
+}  // namespace attend

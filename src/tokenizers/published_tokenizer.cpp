@@ -1,0 +1,72 @@
+#include "attend/tokenizers/published_tokenizer.h"
+
+#include "attend/input_error.h"
+#include "io/json_fields.h"
+#include "io/utf8.h"
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+
+namespace attend {
+namespace {
+
+PublishedModel read_model(JsonFields& fields) {
+  PublishedModel model;
+  model.vocab_size = fields.integer("vocab_size", 1, INT32_MAX);
+  model.model_type = fields.string("model_type");
+  model.eos_tokens = fields.integers("eos_tokens");
+  if (fields.has("max_length")) model.max_length = fields.integer("max_length", 0, INT32_MAX);
+  fields.finish();
+  return model;
+}
+
+}  // namespace
+
+PublishedTokenizer::PublishedTokenizer(TextTokenizer text_tokenizer, PublishedModel model)
+    : text_tokenizer_(std::move(text_tokenizer)), model_(std::move(model)) {
+  if (model_.vocab_size < text_tokenizer_.vocab_size()) {
+    throw InputError(fmt::format("vocab_size: found {}, expected at least {}, the tokens of {}",
+                                 model_.vocab_size, text_tokenizer_.vocab_size(), kTokenizerFile));
+  }
+  auto truncation = text_tokenizer_.truncation().value_or(TruncationOptions());
+  truncation.max_length = model_.max_length.value_or(0);
+  text_tokenizer_.set_truncation(model_.max_length ? std::optional(truncation) : std::nullopt);
+  text_tokenizer_.set_padding(std::nullopt);
+}
+
+std::vector<int64_t> PublishedTokenizer::encode(std::string_view text) const {
+  return text_tokenizer_.encode(text).ids;
+}
+
+std::string PublishedTokenizer::decode(const std::vector<int64_t>& ids) const {
+  for (const auto id : ids) {
+    if (id < 0 || id >= size()) throw std::out_of_range(fmt::format("token id {}", id));
+  }
+  return text_tokenizer_.decode(ids);
+}
+
+std::string PublishedTokenizer::token(int64_t id) const {
+  if (id < 0 || id >= size()) throw std::out_of_range(fmt::format("token id {}", id));
+  return printable(text_tokenizer_.id_to_token(id).value_or(""));
+}
+
+std::map<std::string, std::string> PublishedTokenizer::files() const {
+  nlohmann::ordered_json json{{"vocab_size", model_.vocab_size},
+                              {"model_type", model_.model_type},
+                              {"eos_tokens", model_.eos_tokens}};
+  if (model_.max_length) json["max_length"] = *model_.max_length;
+  return {{kTokenizerFile, text_tokenizer_.json()}, {kPublishedFile, json.dump(1) + "\n"}};
+}
+
+std::unique_ptr<PublishedTokenizer> load_published_tokenizer(
+    const std::filesystem::path& directory) {
+  const auto path = directory / kPublishedFile;
+  if (!std::filesystem::exists(path)) return nullptr;
+  auto tokenizer = TextTokenizer::load(directory / kTokenizerFile);
+  return with_json_file(path, [&](JsonFields& fields) {
+    return std::make_unique<PublishedTokenizer>(std::move(tokenizer), read_model(fields));
+  });
+}
+
+}  // namespace attend
