@@ -52,12 +52,16 @@ torch::Tensor with_progress(const EmbedArguments& arguments, std::size_t num_tex
 }
 
 Embedded embed_with(Pretrained model, const EmbedArguments& arguments) {
+  auto& encoder = model_as<SequenceClassifier>(
+      model.model, fmt::format("{}: attend embed", arguments.model.directory()));
   Embedded embedded;
-  arguments.texts.for_each([&](const std::string& text, const std::string& /*place*/) {
+  std::vector<std::vector<int64_t>> tokens;
+  arguments.texts.for_each([&](const std::string& text, const std::string& place) {
+    tokens.push_back(with_source(place, [&] { return model.tokenize(text); }));
     embedded.texts.push_back(text);
   });
-  embedded.vectors = with_progress(arguments, embedded.texts.size(), [&](const auto& options) {
-    return model.encode(embedded.texts, options);
+  embedded.vectors = with_progress(arguments, tokens.size(), [&](const auto& options) {
+    return encode_tokens(encoder, tokens, options);
   });
   return embedded;
 }

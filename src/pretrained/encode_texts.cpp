@@ -1,6 +1,9 @@
 #include "attend/pretrained/pretrained.h"
+#include "io/utf8.h"
 #include "nn/check_eval.h"
+#include "tokenizers/python_text.h"
 
+#include <fmt/format.h>
 #include <torch/nn/utils/rnn.h>
 
 #include <algorithm>
@@ -55,11 +58,24 @@ torch::Tensor encode_tokens(SequenceClassifier& model,
   return vectors;
 }
 
+std::vector<int64_t> Pretrained::tokenize(const std::string& text) const {
+  check_utf8(text, "the text");
+  const auto* encoder = std::get_if<SequenceClassifier>(&model);
+  auto prepared = prompt + text;
+  if (encoder != nullptr && (*encoder)->config.num_classes == 0)
+    prepared = std::string(tokenizers::stripped(prepared));
+  if (lowercase) prepared = tokenizers::lowercased(prepared);
+  return tokenizer.encode(prepared).ids;
+}
+
 torch::Tensor Pretrained::encode(const std::vector<std::string>& texts,
                                  const EncodeTextsOptions& options) {
   auto& encoder = model_as<SequenceClassifier>(model, "encode of the " + model_type + " model");
   std::vector<std::vector<int64_t>> tokens;
-  for (const auto& text : texts) tokens.push_back(tokenizer.encode(text).ids);
+  for (const auto& text : texts) {
+    tokens.push_back(
+        with_source(fmt::format("text {}", tokens.size()), [&] { return tokenize(text); }));
+  }
   return encode_tokens(encoder, tokens, options);
 }
 

@@ -222,10 +222,14 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
 
   auto tokenizer = load_tokenizer(folder);
   std::optional<TruncationOptions> truncation;
+  std::string prompt;
+  bool lowercase = false;
   if (auto* encoder = std::get_if<SequenceClassifierConfig>(&config)) {
-    if (encoder->num_classes == 0) read_sentence_settings(folder, *encoder);
+    if (encoder->num_classes == 0) prompt = read_sentence_settings(folder, *encoder);
+    const auto settings = read_text_settings(folder, *encoder, tokenizer);
+    lowercase = settings.lowercase;
     truncation = tokenizer.truncation().value_or(TruncationOptions());
-    truncation->max_length = max_text_length(folder, *encoder, tokenizer);
+    truncation->max_length = settings.max_length;
   }
   tokenizer.set_truncation(truncation);
   tokenizer.set_padding(std::nullopt);  // the model masks padding of any length
@@ -247,6 +251,8 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
                         .classes = std::move(published.classes),
                         .eos_tokens = std::move(eos),
                         .decoder_start_token = published.decoder_start_token,
+                        .prompt = std::move(prompt),
+                        .lowercase = lowercase,
                         .warnings = std::move(warnings)};
   auto& module = module_of(pretrained.model);
   module.to(options.device, dtype);

@@ -117,7 +117,7 @@ void write_json(const Path& path, const Json& json) {
 
 /// Writes the files of sentence-transformers.
 void write_sentence_settings(const Path& folder, const SequenceClassifierConfig& config,
-                             const std::optional<TruncationOptions>& truncation) {
+                             const Pretrained& pretrained) {
   constexpr const char* kTypes = "sentence_transformers.models.";
   constexpr const char* kPooling = "1_Pooling";
   Json modules;
@@ -138,10 +138,13 @@ void write_sentence_settings(const Path& folder, const SequenceClassifierConfig&
               {"pooling_mode_mean_tokens", config.pooling == Pooling::mean},
               {"pooling_mode_max_tokens", config.pooling == Pooling::max},
               {"pooling_mode_mean_sqrt_len_tokens", false}});
-  if (truncation) {
-    write_json(folder / "sentence_bert_config.json",
-               {{"max_seq_length", truncation->max_length}, {"do_lower_case", false}});
-  }
+  const auto& truncation = pretrained.tokenizer.truncation();
+  const auto length = truncation ? truncation->max_length : config.max_seq_len;
+  write_json(folder / "sentence_bert_config.json",
+             {{"max_seq_length", length}, {"do_lower_case", pretrained.lowercase}});
+  if (pretrained.prompt.empty()) return;
+  write_json(folder / "config_sentence_transformers.json",
+             {{"prompts", {{"default", pretrained.prompt}}}, {"default_prompt_name", "default"}});
 }
 
 Json tokenizer_config(const Pretrained& pretrained, int64_t max_seq_len) {
@@ -202,7 +205,7 @@ void save_pretrained(const Pretrained& pretrained, const Path& folder) {
   write_json(target.path() / "tokenizer_config.json", tokenizer_config(pretrained, max_seq_len));
   const auto* encoder = std::get_if<SequenceClassifierConfig>(&published.model);
   if (encoder != nullptr && encoder->num_classes == 0)
-    write_sentence_settings(target.path(), *encoder, pretrained.tokenizer.truncation());
+    write_sentence_settings(target.path(), *encoder, pretrained);
   save_safetensors(target.path() / "model.safetensors",
                    {.tensors = tensors, .metadata = {{"format", "pt"}}});
   target.finish();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <stdexcept>
+#include <string_view>
 #include <vector>
 
 namespace attend::tokenizers {
@@ -179,6 +180,20 @@ bool is_nonspacing_mark(char32_t character) {
 bool is_combining_mark(char32_t character) {
   if (character < 0x300) return false;
   return is_mark(category_of(character)) != contains(kCombining, character);
+}
+
+bool is_cased(char32_t character) {
+  const auto category = category_of(character);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LT;
+}
+
+bool is_case_ignorable(char32_t character) {
+  constexpr std::u32string_view kPunctuation =
+      U"'.:\u00B7\u0387\u055F\u05F4\u2018\u2019\u2024\u2027\uFE13\uFE52\uFE55\uFF07\uFF0E\uFF1A";
+  const auto category = category_of(character);
+  return kPunctuation.find(character) != kPunctuation.npos || category == UTF8PROC_CATEGORY_MN ||
+         category == UTF8PROC_CATEGORY_ME || category == UTF8PROC_CATEGORY_CF ||
+         category == UTF8PROC_CATEGORY_LM || category == UTF8PROC_CATEGORY_SK;
 }
 
 void append_lowercase(std::string& text, char32_t character) {

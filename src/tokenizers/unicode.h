@@ -24,6 +24,12 @@ bool is_nonspacing_mark(char32_t character);
 /// Marks that StripAccents removes.
 bool is_combining_mark(char32_t character);
 
+/// Letters with a case, without the few symbols that have one.
+bool is_cased(char32_t character);
+/// Characters inside of a word or after it, between which a letter at the end of a word is looked
+/// for: marks, modifiers, apostrophes and full stops.
+bool is_case_ignorable(char32_t character);
+
 /// Appends the lowercase letter of `character`, which may be two characters.
 void append_lowercase(std::string& text, char32_t character);
 

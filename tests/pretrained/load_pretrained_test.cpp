@@ -204,6 +204,82 @@ TEST_F(LoadPretrained, ReadsTheSettingsOfSentenceTransformers) {
               throws_naming<InputError>("1_P/config.json", "pooling_mode_lasttoken", "true"));
 }
 
+/// Writes an encoder with the files of sentence-transformers.
+void write_encoder(const fs::path& folder) {
+  const auto config = small_config("bert");
+  write_pretrained(folder, config, weights_of(config));
+  replace_file(folder / "modules.json",
+               R"([{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"},
+                   {"idx": 1, "path": "1_P", "type": "sentence_transformers.models.Pooling"}])");
+  fs::create_directory(folder / "1_P");
+  replace_file(folder / "1_P/config.json", R"({"embedding_dimension": 8, "pooling_mode": "cls"})");
+}
+
+TEST_F(LoadPretrained, PutsTheDefaultPromptBeforeEachText) {
+  write_encoder(folder);
+  const auto settings = [&](const json& content) {
+    replace_file(folder / "config_sentence_transformers.json", content.dump());
+    return load_pretrained(folder);
+  };
+  const json prompts{{"query", "w7 w8 "}, {"document", ""}};
+  EXPECT_EQ(settings({{"prompts", prompts}, {"default_prompt_name", nullptr}}).prompt, "");
+  auto pretrained = settings({{"__version__", json::object()},
+                              {"model_type", "SentenceTransformer"},
+                              {"prompts", prompts},
+                              {"default_prompt_name", "query"},
+                              {"similarity_fn_name", "dot"}});
+  EXPECT_THAT(pretrained.tokenize("w3 w4"), ElementsAre(7, 8, 3, 4));
+  const auto expected = pretrained.encode({"w3 w4"});
+  pretrained.prompt.clear();
+  EXPECT_TRUE(close(pretrained.encode({"w7 w8 w3 w4"}), expected, 1e-6));
+  EXPECT_FALSE(close(pretrained.encode({"w3 w4"}), expected, 1e-3));
+}
+
+TEST_F(LoadPretrained, ReadsThePromptThatSavePretrainedWrites) {
+  write_encoder(folder);
+  auto pretrained = load_pretrained(folder);
+  pretrained.prompt = "w7 ";
+  pretrained.lowercase = true;
+  save_pretrained(pretrained, directory / "saved");
+  const auto saved = load_pretrained(directory / "saved");
+  EXPECT_EQ(saved.prompt, "w7 ");
+  EXPECT_TRUE(saved.lowercase);
+}
+
+TEST_F(LoadPretrained, LowercasesAndStripsTextsAsSentenceTransformers) {
+  write_encoder(folder);
+  auto tokenizer = json::parse(small_tokenizer(20));
+  tokenizer["pre_tokenizer"] = nullptr;  // one token per text
+  tokenizer["model"]["vocab"] = {{"?", 0}, {"w1", 1}, {"W1", 2}, {" w1", 3}};
+  tokenizer["model"]["unk_token"] = "?";
+  replace_file(folder / "tokenizer.json", tokenizer.dump());
+  EXPECT_THAT(load_pretrained(folder).tokenize(" W1 \n"), ElementsAre(2));
+  for (const char* name :
+       {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"}) {
+    const auto path = folder / ("sentence_" + std::string(name) + "_config.json");
+    replace_file(path, R"({"max_seq_length": 9, "do_lower_case": true})");
+    const auto pretrained = load_pretrained(folder);
+    EXPECT_THAT(pretrained.tokenize(" W1 \n"), ElementsAre(1)) << name;
+    EXPECT_EQ(pretrained.tokenizer.truncation()->max_length, 9) << name;
+    fs::remove(path);
+  }
+}
+
+TEST_F(LoadPretrained, ReadsTheSettingsOfNewerSentenceTransformers) {
+  write_encoder(folder);
+  replace_file(folder / "sentence_bert_config.json", R"({
+    "transformer_task": "feature-extraction", "module_output_name": "token_embeddings",
+    "modality_config": {"text": {"method": "forward", "method_output_name": "last_hidden_state"}}})");
+  const auto max_length = [&] {
+    return load_pretrained(folder).tokenizer.truncation()->max_length;
+  };
+  EXPECT_EQ(max_length(), 16);
+  replace_file(folder / "tokenizer_config.json", R"({"model_max_length": 6})");
+  EXPECT_EQ(max_length(), 6);
+  replace_file(folder / "tokenizer_config.json", R"({"model_max_length": 1e30})");
+  EXPECT_EQ(max_length(), 16);
+}
+
 TEST_F(LoadPretrained, EncodesTextsInTheirOrder) {
   const auto config = small_config("bert");
   auto pretrained = load(config);
@@ -254,6 +330,102 @@ auto with_index(const json& file) {
     replace_file(folder / "model.safetensors.index.json",
                  json{{"weight_map", {{"wte.weight", file}}}}.dump());
   };
+}
+
+/// Replaces a file.
+auto with_file(const char* name, const json& content) {
+  return [=](const fs::path& folder) { replace_file(folder / name, content.dump()); };
+}
+
+/// Expects that loading each folder, which `write` wrote and a case changed, throws an InputError.
+void expect_messages(const fs::path& folder, const std::function<void()>& write,
+                     const std::vector<WrongFolder>& cases) {
+  for (const auto& [name, change, named] : cases) {
+    SCOPED_TRACE(name);
+    fs::remove_all(folder);
+    write();
+    change(folder);
+    std::vector<testing::Matcher<const std::string&>> names;
+    for (const auto& each : named) names.emplace_back(Names(each));
+    EXPECT_THAT([&] { load_pretrained(folder); },
+                testing::ThrowsMessage<InputError>(testing::AllOfArray(names)));
+  }
+}
+
+TEST_F(LoadPretrained, MessagesAboutSentenceTransformersNameFileFoundAndExpected) {
+  const auto settings = "config_sentence_transformers.json";
+  const auto bert = "sentence_bert_config.json";
+  const auto prompt =
+      with_file(settings, {{"prompts", {{"query", "q "}}}, {"default_prompt_name", "query"}});
+  const auto modules = [](const std::vector<std::string>& types) {
+    json list = json::array();
+    for (const auto& type : types)
+      list.push_back({{"path", type == "Pooling" ? "1_P" : ""}, {"type", "models." + type}});
+    return with_file("modules.json", list);
+  };
+  const std::vector<WrongFolder> cases{
+      {"prompt_name",
+       with_file(settings, {{"prompts", {{"a", ""}}}, {"default_prompt_name", "query"}}),
+       {settings, "default_prompt_name", "query"}},
+      {"no_prompts", with_file(settings, {{"default_prompt_name", "q"}}), {settings, "prompts"}},
+      {"prompt",
+       with_file(settings, {{"prompts", {{"q", 3}}}, {"default_prompt_name", "q"}}),
+       {settings, "prompts.q", "3"}},
+      {"without_prompt",
+       [=](auto& f) {
+         prompt(f);
+         with_file("1_P/config.json", {{"include_prompt", false}})(f);
+       },
+       {"1_P/config.json", "include_prompt", "false", "true"}},
+      {"truncate_dim", with_file(settings, {{"truncate_dim", 4}}), {settings, "truncate_dim", "4"}},
+      {"model_type",
+       with_file(settings, {{"model_type", "SparseEncoder"}}),
+       {settings, "SparseEncoder", "SentenceTransformer"}},
+      {"key", with_file(settings, {{"suffix", "x"}}), {settings, "suffix", "x"}},
+      {"bert_key", with_file(bert, {{"pad", 3}}), {bert, "pad", "3"}},
+      {"task",
+       with_file(bert, {{"transformer_task", "fill-mask"}}),
+       {bert, "fill-mask", "feature-extraction"}},
+      {"lower", with_file(bert, {{"do_lower_case", "yes"}}), {bert, "do_lower_case", "yes"}},
+      {"old_name",
+       with_file("sentence_xlnet_config.json", {{"max_seq_length", 0}}),
+       {"sentence_xlnet_config.json", "max_seq_length", "0"}},
+      {"no_pooling", modules({"Transformer", "Normalize"}), {"modules.json", "Pooling"}},
+      {"one_module", modules({"Transformer"}), {"modules.json", "1", "Pooling"}},
+      {"two_poolings", modules({"Transformer", "Pooling", "Pooling"}), {"Pooling", "Normalize"}},
+      {"dense", modules({"Transformer", "Pooling", "Dense"}), {"[2].type", "models.Dense"}},
+      {"order", modules({"Pooling", "Transformer"}), {"[0].type", "models.Pooling"}},
+      {"width",
+       with_file("1_P/config.json", {{"embedding_dimension", 9}}),
+       {"1_P/config.json", "embedding_dimension", "9", "8"}},
+  };
+  expect_messages(
+      folder, [&] { write_encoder(folder); }, cases);
+}
+
+TEST_F(LoadPretrained, MessagesNameFileOfATextThatIsTooShort) {
+  auto tokenizer = json::parse(small_tokenizer(20));
+  const auto special = [](const char* id) {
+    return json{{"SpecialToken", {{"id", id}, {"type_id", 0}}}};
+  };
+  const auto text = [](const char* id) { return json{{"Sequence", {{"id", id}, {"type_id", 0}}}}; };
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single", {special("w1"), text("A"), special("w2")}},
+                                 {"pair", {text("A"), text("B")}},
+                                 {"special_tokens",
+                                  {{"w1", {{"id", "w1"}, {"ids", {1}}, {"tokens", {"w1"}}}},
+                                   {"w2", {{"id", "w2"}, {"ids", {2}}, {"tokens", {"w2"}}}}}}};
+  const auto write = [&] {
+    auto config = small_config("bert");
+    write_pretrained(folder, config, weights_of(config));
+    replace_file(folder / "tokenizer.json", tokenizer.dump());
+  };
+  expect_messages(
+      folder, write,
+      {{"settings",
+        with_file("sentence_bert_config.json", {{"max_seq_length", 1}}),
+        {"sentence_bert_config.json", "max_seq_length", "1", "2"}},
+       {"positions", with_key("max_position_embeddings", 1), {"config.json", "1", "2"}}});
 }
 
 TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
@@ -311,16 +483,8 @@ TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
        {index, "c.safetensors", "link"}},
   };
   const auto config = small_config("gpt2");
-  for (const auto& [name, change, named] : cases) {
-    SCOPED_TRACE(name);
-    fs::remove_all(folder);
-    write_pretrained(folder, config, weights_of(config));
-    change(folder);
-    std::vector<testing::Matcher<const std::string&>> names;
-    for (const auto& each : named) names.emplace_back(Names(each));
-    EXPECT_THAT([&] { load_pretrained(folder); },
-                testing::ThrowsMessage<InputError>(testing::AllOfArray(names)));
-  }
+  expect_messages(
+      folder, [&] { write_pretrained(folder, config, weights_of(config)); }, cases);
 }
 
 }  // namespace

@@ -42,12 +42,20 @@ struct ATTEND_API Pretrained {
   std::vector<int64_t> eos_tokens = {};   ///< tokens that end a generated text
   /// First token of the target of a `Seq2Seq`.
   std::optional<int64_t> decoder_start_token = std::nullopt;
+  std::string prompt = {};                 ///< put before each text of an encoder of texts
+  bool lowercase = false;                  ///< lowercase the texts, with the rules of Python
   std::vector<std::string> warnings = {};  ///< properties of the files that may be unexpected
+
+  /// Returns the tokens of a text. Of an encoder of texts, as sentence-transformers computes them:
+  /// `prompt` is put before the text, and whitespace at both ends is removed. Throws InputError if
+  /// the text is not valid UTF-8.
+  std::vector<int64_t> tokenize(const std::string& text) const;
 
   /// Returns the vectors (N, E) of texts, on the CPU, in float32. Texts of similar length are in
   /// the same batch. A text with more tokens than the model's maximum is truncated. Throws
   /// InputError unless the model is an encoder of texts, that is, a `SequenceClassifier`; of a
-  /// classifier, returns the vectors from which the classes are computed.
+  /// classifier, returns the vectors from which the classes are computed. Also throws InputError if
+  /// `tokenize` does; the message contains the index of the text.
   torch::Tensor encode(const std::vector<std::string>& texts,
                        const EncodeTextsOptions& options = {});
 };
