@@ -162,7 +162,8 @@ void evaluate_pretrained(const EvalArguments& arguments) {
         fmt::format("{}: a published model has no validation data: pass FILE", directory));
   const auto context = std::min(kMaxContext, model->config.max_seq_len);
   const auto text = read_text(arguments.file, text_limit(arguments.max_text_bytes));
-  const auto tokens = torch::tensor(pretrained.tokenizer.encode(text).ids, torch::kLong);
+  const auto tokens = torch::tensor(
+      with_source(arguments.file, [&] { return pretrained.tokenize(text); }), torch::kLong);
   const auto batches =
       with_source(arguments.file, [&] { return train::text_windows(tokens, context, /*size=*/1); });
   Activity activity("evaluating", "windows");

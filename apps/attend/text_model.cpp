@@ -90,12 +90,12 @@ TextModel text_model_of(train::Run loaded, const std::string& directory) {
 
 TextModel text_model_of(Pretrained pretrained, const std::string& directory) {
   check_generates(pretrained.model, directory, "embed");
-  const auto tokenizer = std::make_shared<TextTokenizer>(std::move(pretrained.tokenizer));
-  TextModel text{.model = std::move(pretrained.model)};
+  const auto shared = std::make_shared<Pretrained>(std::move(pretrained));
+  TextModel text{.model = shared->model};
   const bool continues = text.continues();
-  text.encode = [tokenizer](const std::string& prompt) { return tokenizer->encode(prompt).ids; };
-  text.decoder = [tokenizer, continues](const TextModel::Tokens& previous) {
-    const auto decoder = std::make_shared<StreamingDecoder>(*tokenizer);
+  text.encode = [shared](const std::string& prompt) { return shared->tokenize(prompt); };
+  text.decoder = [shared, continues](const TextModel::Tokens& previous) {
+    const auto decoder = std::make_shared<StreamingDecoder>(shared->tokenizer);
     if (continues) {
       for (const auto token : previous) decoder->step(token);
     }
@@ -103,9 +103,9 @@ TextModel text_model_of(Pretrained pretrained, const std::string& directory) {
       return token ? decoder->step(*token) : decoder->finish();
     };
   };
-  text.eos_tokens = pretrained.eos_tokens;
+  text.eos_tokens = shared->eos_tokens;
   if (continues && !text.eos_tokens.empty()) text.empty_prompt = {text.eos_tokens.front()};
-  text.special_tokens = {.bos_token = pretrained.decoder_start_token.value_or(0),
+  text.special_tokens = {.bos_token = shared->decoder_start_token.value_or(0),
                          .eos_token = text.eos_tokens.empty() ? -1 : text.eos_tokens.front()};
   return text;
 }

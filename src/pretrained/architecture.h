@@ -23,6 +23,9 @@ struct ATTEND_API Architecture {
   WeightRows (*weights)(const ModelConfig& config);
   /// Parts of names of tensors that the model does not have, such as constants.
   std::vector<std::string> ignored = {};
+  /// The token that positions skip, also inside of a text. The models of this library count
+  /// positions from the first token on, so texts must not contain it. -1 = none.
+  int64_t padding_token = -1;
 };
 
 /// Maximum number of layers and of experts: a wrong `config.json` must not fill the memory.

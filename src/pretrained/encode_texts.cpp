@@ -1,6 +1,7 @@
 #include "attend/pretrained/pretrained.h"
 #include "io/utf8.h"
 #include "nn/check_eval.h"
+#include "pretrained/architecture.h"
 #include "tokenizers/python_text.h"
 
 #include <fmt/format.h>
@@ -28,6 +29,39 @@ std::pair<torch::Tensor, torch::Tensor> pad(const std::vector<std::vector<int64_
   }
   return {rnn::pad_sequence(tokens, /*batch_first=*/true),
           rnn::pad_sequence(masks, /*batch_first=*/true)};
+}
+
+/// Returns the number of rows of the embedding of the texts.
+int64_t vocab_size_of(const Model& model) {
+  if (const auto* seq2seq = std::get_if<Seq2Seq>(&model))
+    return (*seq2seq)->config.source_vocab_size;
+  if (const auto* encoder = std::get_if<SequenceClassifier>(&model))
+    return (*encoder)->config.vocab_size;
+  return std::get<LanguageModel>(model)->config.vocab_size;
+}
+
+/// Throws InputError if the model cannot look up a token. Many published tokenizers have added
+/// tokens that the model does not have, so only texts that contain one are refused.
+void check_tokens(const Pretrained& pretrained, const std::vector<int64_t>& tokens) {
+  const auto fail = [&](int64_t token, const std::string& why) {
+    throw InputError(fmt::format("the text contains the token '{}' (id {} in tokenizer.json){}",
+                                 printable(pretrained.tokenizer.id_to_token(token).value_or("")),
+                                 token, why));
+  };
+  const auto vocab_size = vocab_size_of(pretrained.model);
+  const auto architecture =
+      std::ranges::find(architectures(), pretrained.model_type, &Architecture::model_type);
+  const auto padding = architecture == architectures().end() ? -1 : architecture->padding_token;
+  for (const auto token : tokens) {
+    if (token >= vocab_size) {
+      fail(token, fmt::format(", which the model does not have: vocab_size in config.json is {}",
+                              vocab_size));
+    }
+    if (token == padding) {
+      fail(token, fmt::format(", the padding token, which has no position in a {}",
+                              pretrained.model_type));
+    }
+  }
 }
 
 }  // namespace
@@ -65,7 +99,9 @@ std::vector<int64_t> Pretrained::tokenize(const std::string& text) const {
   if (encoder != nullptr && (*encoder)->config.num_classes == 0)
     prepared = std::string(tokenizers::stripped(prepared));
   if (lowercase) prepared = tokenizers::lowercased(prepared);
-  return tokenizer.encode(prepared).ids;
+  auto tokens = tokenizer.encode(prepared).ids;
+  check_tokens(*this, tokens);
+  return tokens;
 }
 
 torch::Tensor Pretrained::encode(const std::vector<std::string>& texts,

@@ -164,14 +164,13 @@ Model make(const ModelConfig& config, const Path& path) {
   }
 }
 
-/// Returns the tokens that end a text: `tokens` of `config.json`, and those of
-/// `generation_config.json`.
-std::vector<int64_t> eos_tokens(const Path& folder, const std::vector<int64_t>& tokens) {
-  std::set<int64_t> all(tokens.begin(), tokens.end());
+/// Returns the tokens that end a text: those of `config.json` and of `generation_config.json`.
+std::vector<int64_t> eos_tokens(const Path& folder, const PublishedConfig& config) {
+  std::set<int64_t> all(config.eos_tokens.begin(), config.eos_tokens.end());
   const auto path = folder / "generation_config.json";
   if (std::filesystem::exists(path)) {
-    const auto more =
-        with_json_file(path, [](JsonFields& reader) { return reader.integers("eos_token_id"); });
+    const auto more = with_json_file(
+        path, [&](JsonFields& reader) { return read_eos_tokens(reader, config.model); });
     all.insert(more.begin(), more.end());
   }
   return {all.begin(), all.end()};
@@ -218,7 +217,7 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
   auto published = with_json_file(config_path, read_config);
   const auto& architecture = *published.architecture;
   auto& config = published.model;
-  auto eos = eos_tokens(folder, published.eos_tokens);
+  auto eos = eos_tokens(folder, published);
 
   auto tokenizer = load_tokenizer(folder);
   std::optional<TruncationOptions> truncation;

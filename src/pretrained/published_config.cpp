@@ -36,6 +36,13 @@ std::string find_class(JsonFields& reader, const Architecture& architecture) {
                                fmt::join(names, ", "), fmt::join(architecture.classes, ", ")));
 }
 
+/// Returns the number of tokens that the model can generate; empty for an encoder.
+std::optional<int64_t> generated_vocab_size(const ModelConfig& config) {
+  if (const auto* seq2seq = std::get_if<Seq2SeqConfig>(&config)) return seq2seq->target_vocab_size;
+  if (const auto* decoder = std::get_if<LanguageModelConfig>(&config)) return decoder->vocab_size;
+  return std::nullopt;
+}
+
 /// Returns the names of the classes of a classifier, as in transformers.
 std::vector<std::string> read_classes(JsonFields& reader, const ModelConfig& config) {
   const auto* classifier = std::get_if<SequenceClassifierConfig>(&config);
@@ -59,6 +66,18 @@ void write_classes(ConfigKeys& keys, const std::vector<std::string>& classes) {
 
 }  // namespace
 
+std::vector<int64_t> read_eos_tokens(JsonFields& reader, const ModelConfig& config) {
+  auto tokens = reader.integers("eos_token_id");
+  const auto vocab_size = generated_vocab_size(config);
+  for (const auto token : tokens) {
+    if (!vocab_size || (token >= 0 && token < *vocab_size)) continue;
+    throw InputError(fmt::format(
+        "`eos_token_id`: found {}, expected tokens from 0 to {}, because vocab_size is {}", token,
+        *vocab_size - 1, *vocab_size));
+  }
+  return tokens;
+}
+
 PublishedConfig read_config(JsonFields& reader) {
   const auto& architecture = find_architecture(reader);
   PublishedConfig config{.architecture = &architecture,
@@ -69,9 +88,11 @@ PublishedConfig read_config(JsonFields& reader) {
   const char* dtype = reader.has("dtype") ? "dtype" : "torch_dtype";
   config.dtype = reader.choice<torch::ScalarType>(dtype, "float32", kDtypes);
   config.classes = read_classes(reader, config.model);
-  config.eos_tokens = reader.integers("eos_token_id");
+  config.eos_tokens = read_eos_tokens(reader, config.model);
   const char* start = "decoder_start_token_id";
-  if (reader.has(start)) config.decoder_start_token = reader.size(start, 0, /*min=*/0);
+  const auto vocab_size = generated_vocab_size(config.model);
+  if (reader.has(start) && vocab_size)
+    config.decoder_start_token = reader.size(start, 0, /*min=*/0, *vocab_size - 1);
   ignore_common_keys(reader);
   reader.require("is_encoder_decoder", std::holds_alternative<Seq2SeqConfig>(config.model));
   reader.finish();

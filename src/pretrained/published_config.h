@@ -22,6 +22,10 @@ struct PublishedConfig {
   std::optional<int64_t> decoder_start_token = std::nullopt;
 };
 
+/// Reads the key `eos_token_id` of `config.json` or `generation_config.json`. Throws InputError if a
+/// model with `config` generates text, and a token is not in its vocabulary.
+ATTEND_API std::vector<int64_t> read_eos_tokens(JsonFields& reader, const ModelConfig& config);
+
 /// Reads a `config.json`. Throws InputError if the architecture or a key is not supported.
 ATTEND_API PublishedConfig read_config(JsonFields& reader);
 

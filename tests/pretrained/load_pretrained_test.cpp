@@ -280,6 +280,40 @@ TEST_F(LoadPretrained, ReadsTheSettingsOfNewerSentenceTransformers) {
   EXPECT_EQ(max_length(), 16);
 }
 
+TEST_F(LoadPretrained, RefusesTextsWithTokensThatTheModelDoesNotHave) {
+  auto config = small_config("llama");
+  config["vocab_size"] = 18;  // the tokenizer has 20 tokens
+  auto pretrained = load(config);
+  EXPECT_THAT(pretrained.tokenize("w3 w17"), ElementsAre(3, 17));
+  EXPECT_THAT(
+      [&] { pretrained.tokenize("w3 w18"); },
+      throws_naming<InputError>("w18", "18", "tokenizer.json", "config.json", "vocab_size"));
+  config = small_config("bert");
+  config["vocab_size"] = 19;
+  pretrained = load(config);
+  EXPECT_THAT(
+      [&] {
+        pretrained.encode({"w1", "w19"});
+      },
+      throws_naming<InputError>("text 1", "w19", "19"));
+}
+
+TEST_F(LoadPretrained, RefusesTextsThatAreNotUtf8) {
+  const auto pretrained = load(small_config("llama"));
+  EXPECT_THAT([&] { pretrained.tokenize("w3 \xFF"); }, throws_naming<InputError>("0xFF", "3"));
+  EXPECT_THAT(pretrained.tokenize(std::string("w3 \0", 4)), ElementsAre(3, 0));  // unknown
+}
+
+/// The positions of a RoBERTa in transformers are 1 + the number of tokens so far that are not the
+/// padding token, and 1 for a padding token.
+TEST_F(LoadPretrained, RefusesThePaddingTokenInATextOfRoberta) {
+  const auto roberta = load(small_config("roberta"));
+  EXPECT_THAT(roberta.tokenize("w0 w2 w3"), ElementsAre(0, 2, 3));
+  EXPECT_THAT([&] { roberta.tokenize("w0 w1 w3"); },
+              throws_naming<InputError>("w1", "1", "roberta"));
+  EXPECT_THAT(load(small_config("bert")).tokenize("w0 w1 w3"), ElementsAre(0, 1, 3));
+}
+
 TEST_F(LoadPretrained, EncodesTextsInTheirOrder) {
   const auto config = small_config("bert");
   auto pretrained = load(config);
@@ -449,6 +483,11 @@ TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
        with_key("scale_attn_by_inverse_layer_idx", true),
        {"scale_attn_by_inverse_layer_idx", "true", "false"}},
       {"activation", with_key("activation_function", "mish"), {"mish", "gelu_new"}},
+      {"eos", with_key("eos_token_id", 20), {"config.json", "eos_token_id", "20", "19"}},
+      {"negative_eos", with_key("eos_token_id", {3, -1}), {"config.json", "eos_token_id", "-1"}},
+      {"other_eos",
+       with_file("generation_config.json", {{"eos_token_id", {3, 25}}}),
+       {"generation_config.json", "eos_token_id", "25", "19"}},
       {"layers", with_key("n_layer", 3), {"model.safetensors", "h.2.ln_1.weight"}},
       {"width", with_key("n_embd", 1 << 20), {"wte.weight", "(20, 8)", "(20, 1048576)"}},
       {"missing", with_weights([](auto& w) { w.erase("ln_f.bias"); }), {"ln_f.bias"}},

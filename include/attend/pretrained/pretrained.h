@@ -48,7 +48,8 @@ struct ATTEND_API Pretrained {
 
   /// Returns the tokens of a text. Of an encoder of texts, as sentence-transformers computes them:
   /// `prompt` is put before the text, and whitespace at both ends is removed. Throws InputError if
-  /// the text is not valid UTF-8.
+  /// the text is not valid UTF-8, or contains a token that is not in the vocabulary of the model
+  /// or, for a RoBERTa, the padding token, which has no position.
   std::vector<int64_t> tokenize(const std::string& text) const;
 
   /// Returns the vectors (N, E) of texts, on the CPU, in float32. Texts of similar length are in
