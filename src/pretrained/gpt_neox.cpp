@@ -12,6 +12,24 @@ LanguageModelConfig gpt_neox_base() {
   return config;
 }
 
+/// Throws InputError if the file contains an option twice with different values: `value` under the
+/// name that it has in GPT-NeoX only, `key`, and another one as `newer_key` of rotary positions.
+/// transformers ignores the latter at the top level, and prefers it in `rope_parameters`.
+void check_same(JsonFields& reader, const char* key, double value, const char* newer_key) {
+  for (const char* name : {"rope_scaling", "rope_parameters"}) {
+    if (!reader.has(name)) continue;
+    auto object = reader.object(name);
+    const auto newer = object.number(newer_key, value);
+    if (newer != value && reader.has(key)) {
+      reader.throw_unexpected(key,
+                              fmt::format("{}, the value of {}", newer, object.path_of(newer_key)));
+    }
+    value = newer;
+  }
+  if (reader.number(newer_key, value) != value)
+    reader.throw_unexpected(newer_key, fmt::format("{}, as `{}`", value, key));
+}
+
 void declare_gpt_neox(ConfigKeys& keys, ModelConfig& any) {
   auto& config = std::get<LanguageModelConfig>(any);
   auto& stack = config.stack;
@@ -32,6 +50,10 @@ void declare_gpt_neox(ConfigKeys& keys, ModelConfig& any) {
   double part = partial_rotary_factor(stack.rotary.rotary_dim, head_dim);
   keys.number("rotary_emb_base", theta, 10000.0);
   keys.number("rotary_pct", part, 0.25);
+  if (keys.reads()) {
+    check_same(keys.reader(), "rotary_emb_base", theta, "rope_theta");
+    check_same(keys.reader(), "rotary_pct", part, "partial_rotary_factor");
+  }
   declare_rotary(keys, stack.rotary, head_dim, theta, part);
   keys.require("attention_bias", true);
 }

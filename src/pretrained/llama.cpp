@@ -233,10 +233,8 @@ void declare_gemma2(ConfigKeys& keys, ModelConfig& any) {
                                  .max_position_embeddings = 8192,
                                  .tie_word_embeddings = true});
   auto& stack = config.stack;
-  const bool old = keys.reads() && !keys.reader().has("hidden_activation");
-  keys.activation(old ? "hidden_act" : "hidden_activation", stack.activation, "gelu_pytorch_tanh",
-                  kGatedActivations);
-  keys.ignore({"hidden_act", "hidden_activation"});
+  keys.activation("hidden_activation", stack.activation, "gelu_pytorch_tanh", kGatedActivations);
+  keys.ignore({"hidden_act"});  // transformers ignores it, too
   stack.embedding_scale = std::sqrt(static_cast<double>(stack.embed_dim));
   declare_attention_scale(keys, stack.attention_scale);
   declare_cap(keys, "attn_logit_softcapping", stack.soft_cap, 50.0);

@@ -119,6 +119,41 @@ TEST_F(LoadPretrained, AbsentKeysHaveTheDefaultsOfTheClass) {
   EXPECT_EQ(std::get<LanguageModel>(load(gemma).model)->config.final_logit_soft_cap, 0.0);
 }
 
+TEST_F(LoadPretrained, ReadsBothNamesOfTheRotaryOptionsOfGptNeox) {
+  auto config = small_config("gpt_neox");
+  config.erase("head_dim");
+  config.erase("num_key_value_heads");
+  const auto weights = weights_of(config);
+  config["rotary_emb_base"] = 20000;
+  config["rotary_pct"] = 0.5;
+  EXPECT_EQ(stack_of(config).rotary, (RotaryOptions{.theta = 20000.0, .rotary_dim = 2}));
+  config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 20000.0}};
+  config["rope_theta"] = 20000.0;
+  EXPECT_EQ(stack_of(config).rotary, (RotaryOptions{.theta = 20000.0, .rotary_dim = 2}));
+  config["rope_parameters"]["rope_theta"] = 30000.0;
+  EXPECT_THAT([&] { load(config, weights); },
+              throws_naming<InputError>("config.json", "rotary_emb_base", "20000", "30000",
+                                        "rope_parameters.rope_theta"));
+  config.erase("rotary_emb_base");
+  config["rope_theta"] = 30000.0;
+  EXPECT_EQ(stack_of(config).rotary.theta, 30000.0);
+  config["rope_parameters"] = nullptr;  // transformers does not read rope_theta, and takes 10000
+  EXPECT_THAT([&] { load(config, weights); },
+              throws_naming<InputError>("config.json", "rope_theta", "30000.0", "10000"));
+  config.erase("rope_theta");
+  config["partial_rotary_factor"] = 0.75;
+  EXPECT_THAT([&] { load(config, weights); },
+              throws_naming<InputError>("partial_rotary_factor", "0.75", "0.5", "rotary_pct"));
+}
+
+TEST_F(LoadPretrained, ReadsTheActivationOfGemmaLikeTransformers) {
+  auto config = small_config("gemma2");
+  config["hidden_act"] = "silu";
+  EXPECT_EQ(std::get<Activation>(stack_of(config).activation), Activation::geglu_tanh);
+  config["hidden_activation"] = "gelu";
+  EXPECT_EQ(std::get<Activation>(stack_of(config).activation), Activation::geglu);
+}
+
 TEST_F(LoadPretrained, UsesTheWindowsOfQwen2OnlyInTheirLayers) {
   auto config = small_config("qwen2");
   config.erase("head_dim");
