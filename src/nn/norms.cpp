@@ -6,6 +6,7 @@
 #include "ops/row_products.h"
 #include "ops/step_kernels.h"
 
+#include <ATen/autocast_mode.h>
 #include <ATen/ops/rms_norm.h>
 #include <torch/nn/functional/normalization.h>
 
@@ -86,7 +87,13 @@ torch::Tensor RMSNormImpl::forward(const torch::Tensor& x) {
   check_last_dimension("RMSNorm", x, options.width());
   const auto eps = options.eps().value_or(std::numeric_limits<float>::epsilon());
   const auto y = normalize_few_rows(x, weight, {}, eps, /*subtracts_mean=*/false);
-  return y.defined() ? y : at::rms_norm(x, {options.width()}, weight, options.eps());
+  if (y.defined()) return y;
+  // Autocast selects the dtypes itself.
+  const bool is_wider = weight.element_size() > x.element_size() &&
+                        !at::autocast::is_autocast_enabled(x.device().type());
+  if (!is_wider) return at::rms_norm(x, {options.width()}, weight, options.eps());
+  const auto wide = x.to(weight.scalar_type());
+  return at::rms_norm(wide, {options.width()}, weight, options.eps()).type_as(x);
 }
 
 void RMSNormImpl::pretty_print(std::ostream& stream) const {

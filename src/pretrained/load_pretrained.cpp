@@ -149,7 +149,13 @@ void load_weights(torch::nn::Module& module, const NamedWeights& weights, const 
   for (const auto& row : rows.all()) {
     const auto found = destination.find(row.name);
     TORCH_CHECK(found != destination.end(), "the model has no weight ", row.name);
-    weights.read_into(row, found->second);
+    auto& weight = found->second;
+    // 1 + w is not rounded to a dtype such as bfloat16, in which it has fewer digits than w.
+    if (row.layout.kind == WeightLayout::unit_offset &&
+        c10::isReducedFloatingType(weight.scalar_type())) {
+      weight.set_data(weight.to(torch::kFloat));
+    }
+    weights.read_into(row, weight);
     destination.erase(found);
   }
   TORCH_CHECK(destination.empty(), "no row for the weight ", destination.begin()->first);

@@ -82,6 +82,18 @@ TEST(RMSNorm, MatchesFormulaInRandomCases) {
   }
 }
 
+TEST(RMSNorm, RoundsOnceIfTheWeightHasAWiderDtype) {
+  RMSNorm norm(RMSNormOptions(64).eps(1e-6));
+  const torch::NoGradGuard no_grad;
+  norm->weight.normal_(1.0, 0.1);
+  const auto x = torch::randn({8, 64}).to(torch::kBFloat16);
+  const auto y = norm(x);
+  EXPECT_EQ(y.scalar_type(), torch::kBFloat16);
+  EXPECT_TRUE(y.equal(norm(x.to(torch::kFloat)).to(torch::kBFloat16)));
+  norm->to(torch::kBFloat16);
+  EXPECT_FALSE(norm(x).equal(y));
+}
+
 TEST(RMSNorm, Bfloat16EqualsRoundedFloat32) {
   RMSNorm norm(RMSNormOptions(64));
   const auto x = 100 * torch::randn({5, 64}).to(torch::kBFloat16);

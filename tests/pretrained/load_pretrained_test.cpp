@@ -81,6 +81,22 @@ TEST_F(LoadPretrained, AddsOneToTheNormsOfGemma) {
                   .equal(weights.at("norm.weight") + 1));
 }
 
+TEST_F(LoadPretrained, DoesNotRoundTheNormsOfGemmaToTheDtypeOfTheModel) {
+  const auto config = small_config("gemma2");
+  auto weights = weights_of(config);
+  for (auto& [name, weight] : weights) weight = (0.01 * weight).to(torch::kBFloat16);
+  write_pretrained(folder, config, weights);
+  auto pretrained = load_pretrained(folder, {.dtype = torch::kBFloat16});
+  const auto expected = weights.at("norm.weight").to(torch::kFloat) + 1;
+  auto& model = std::get<LanguageModel>(pretrained.model);
+  const auto& norm = model->decoder->norm.get<RMSNorm>();
+  EXPECT_TRUE(norm->weight.equal(expected));
+  EXPECT_EQ(model->forward(torch::tensor({3, 4})).scalar_type(), torch::kBFloat16);
+  save_pretrained(pretrained, directory / "saved");
+  const auto saved = load_safetensors(directory / "saved/model.safetensors").tensors;
+  EXPECT_TRUE(saved.at("model.norm.weight").equal(weights.at("norm.weight")));
+}
+
 TEST_F(LoadPretrained, ReadsRotaryScalingOfBothVersions) {
   const json scaling{{"rope_type", "llama3"},
                      {"factor", 8.0},

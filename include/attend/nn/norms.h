@@ -66,7 +66,8 @@ struct RMSNormOptions {
 };
 
 /// Root mean square normalization (Zhang and Sennrich 2019) over the last dimension, with a
-/// learned weight.
+/// learned weight. If the weight has a wider dtype than the input, such as float32 and bfloat16,
+/// the norm is computed in it and rounded once.
 ///
 /// State dict: `weight` (width).
 ///
