@@ -67,6 +67,15 @@ void check_token_types(const torch::Tensor& token_types, const torch::Tensor& to
   check_range("token type", token_types, options.type_vocab_size());
 }
 
+/// Returns a factor in the dtype of the embeddings: Gemma in bfloat16 was trained with the rounded
+/// one.
+double rounded(double factor, torch::ScalarType dtype) {
+  const auto number = static_cast<float>(factor);
+  if (dtype == torch::kBFloat16) return static_cast<float>(c10::BFloat16(number));
+  if (dtype == torch::kHalf) return static_cast<float>(c10::Half(number));
+  return factor;
+}
+
 }  // namespace
 
 TokenEmbeddingImpl::TokenEmbeddingImpl(const TokenEmbeddingOptions& options) : options(options) {
@@ -111,7 +120,7 @@ torch::Tensor TokenEmbeddingImpl::forward(const torch::Tensor& tokens,
   check_positions(positions, tokens, options);
   check_token_types(token_types, tokens, options);
   auto x = token(tokens);  // (..., T, E)
-  if (options.embedding_scale() != 1.0) x = x * options.embedding_scale();
+  if (options.embedding_scale() != 1.0) x = x * rounded(options.embedding_scale(), x.scalar_type());
   if (!position.is_empty()) {
     const auto indices = positions.defined() ? positions : positions_like(tokens, -1);
     const auto vectors = position.forward(indices);  // (T, E) or (B, T, E)

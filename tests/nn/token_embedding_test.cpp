@@ -8,6 +8,8 @@
 #include "support/throws.h"
 #include "support/trace.h"
 
+#include <cmath>
+
 namespace attend {
 namespace {
 
@@ -101,6 +103,16 @@ TEST_P(TokenEmbeddingTest, PrettyPrintShowsOptions) {
       "attend::TokenEmbedding(vocab_size=10, embed_dim=6, max_seq_len=5, positions=" +
       std::string(to_string(GetParam())) + ", type_vocab_size=0, embedding_scale=1, dropout=0)";
   EXPECT_THAT(printed(*embedding), testing::StartsWith(start));
+}
+
+TEST(TokenEmbedding, RoundsTheScaleToTheDtypeOfTheEmbedding) {
+  TokenEmbedding embedding(TokenEmbeddingOptions(5, 64, 8)
+                               .positions(PositionEmbedding::none)
+                               .embedding_scale(std::sqrt(152.0)));
+  embedding->to(torch::kBFloat16);
+  const auto tokens = torch::arange(5);
+  const auto factor = torch::tensor(std::sqrt(152.0), torch::kBFloat16);
+  EXPECT_TRUE(embedding(tokens).equal(embedding->token->weight * factor));
 }
 
 TEST(TokenEmbedding, StateDictHasDocumentedKeys) {
