@@ -48,8 +48,16 @@ class NamedWeights {
   bool contains(const std::string& name) const { return names_.count(name) > 0; }
   const std::map<std::string, std::string>& names() const { return names_; }
   const std::string& name_in_file(const std::string& name) const { return names_.at(name); }
-  const std::vector<int64_t>& shape(const std::string& name) const {
-    return files_.entries().at(names_.at(name)).shape;
+  const std::vector<int64_t>& shape(const std::string& name) const { return entry(name).shape; }
+  /// Returns the dtype of a weight. Throws InputError if no model has it.
+  torch::ScalarType dtype(const std::string& name) const {
+    const auto& found = entry(name).dtype;
+    if (found == "F32") return torch::kFloat;
+    if (found == "F64") return torch::kDouble;
+    if (found == "F16") return torch::kHalf;
+    if (found == "BF16") return torch::kBFloat16;
+    throw InputError(fmt::format("{}: '{}' has the dtype {}, expected F32, F64, F16 or BF16",
+                                 files_.file_of(names_.at(name)).string(), names_.at(name), found));
   }
   torch::Tensor read(const WeightRow& row) const {
     std::vector<torch::Tensor> parts;
@@ -70,6 +78,10 @@ class NamedWeights {
   }
 
  private:
+  const SafetensorsEntry& entry(const std::string& name) const {
+    return files_.entries().at(names_.at(name));
+  }
+
   SafetensorsFiles files_;
   std::map<std::string, std::string> names_;  // in the files
 };
@@ -248,8 +260,9 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
   const auto rows = architecture.weights(config);
   check_weights(path, weights, rows, head, architecture);
 
-  const auto dtype = options.dtype.value_or(published.dtype);
-  const UninitializedWeights guard(dtype);
+  auto dtype = options.dtype ? options.dtype : published.dtype;
+  if (!dtype) dtype = weights.dtype(rows.all().front().parts.front().name);
+  const UninitializedWeights guard(*dtype);
   Pretrained pretrained{.model = make(config, config_path),
                         .tokenizer = std::move(tokenizer),
                         .model_type = architecture.model_type,
@@ -260,7 +273,7 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
                         .lowercase = lowercase,
                         .warnings = std::move(warnings)};
   auto& module = module_of(pretrained.model);
-  module.to(options.device, dtype);
+  module.to(options.device, *dtype);
   load_weights(module, weights, rows);
   module.eval();
   return pretrained;

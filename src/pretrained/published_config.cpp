@@ -86,7 +86,8 @@ PublishedConfig read_config(JsonFields& reader) {
   ConfigKeys keys(reader, config.class_name);
   architecture.declare(keys, config.model);
   const char* dtype = reader.has("dtype") ? "dtype" : "torch_dtype";
-  config.dtype = reader.choice<torch::ScalarType>(dtype, "float32", kDtypes);
+  if (reader.has(dtype) && reader.json().at(dtype) != "auto")
+    config.dtype = reader.choice<torch::ScalarType>(dtype, "", kDtypes);
   config.classes = read_classes(reader, config.model);
   config.eos_tokens = read_eos_tokens(reader, config.model);
   const char* start = "decoder_start_token_id";
@@ -104,7 +105,7 @@ nlohmann::ordered_json write_config(const PublishedConfig& published) {
   ConfigKeys keys(json, published.class_name);
   keys.write("architectures", nlohmann::ordered_json::array({published.class_name}));
   keys.write("model_type", published.architecture->model_type);
-  auto dtype = published.dtype;
+  auto dtype = published.dtype.value_or(torch::kFloat);
   for (const char* key : {"dtype", "torch_dtype"}) keys.choice(key, dtype, "", kDtypes);
   keys.write("is_encoder_decoder", std::holds_alternative<Seq2SeqConfig>(published.model));
   if (std::holds_alternative<LanguageModelConfig>(published.model)) {

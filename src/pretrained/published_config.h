@@ -16,14 +16,14 @@ struct PublishedConfig {
   const Architecture* architecture;
   std::string class_name;  ///< one of the classes of the architecture
   ModelConfig model;
-  torch::ScalarType dtype = torch::kFloat;
-  std::vector<std::string> classes = {};  ///< class names of a classifier
+  std::optional<torch::ScalarType> dtype = std::nullopt;  ///< if not set, that of the file
+  std::vector<std::string> classes = {};                  ///< class names of a classifier
   std::vector<int64_t> eos_tokens = {};
   std::optional<int64_t> decoder_start_token = std::nullopt;
 };
 
-/// Reads the key `eos_token_id` of `config.json` or `generation_config.json`. Throws InputError if a
-/// model with `config` generates text, and a token is not in its vocabulary.
+/// Reads the key `eos_token_id` of `config.json` or `generation_config.json`. Throws InputError if
+/// a model with `config` generates text, and a token is not in its vocabulary.
 ATTEND_API std::vector<int64_t> read_eos_tokens(JsonFields& reader, const ModelConfig& config);
 
 /// Reads a `config.json`. Throws InputError if the architecture or a key is not supported.

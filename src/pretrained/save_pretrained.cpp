@@ -95,7 +95,7 @@ std::map<std::string, torch::Tensor> tensors_of(const Model& model,
   std::map<std::string, torch::Tensor> tensors;
   for (const auto& row : rows.all()) {
     auto parts = row.split(state.at(row.name).detach());
-    for (auto& part : parts) part = part.to(published.dtype);  // the norms of Gemma are in float32
+    for (auto& part : parts) part = part.to(*published.dtype);  // the norms of Gemma are in float32
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto& name = row.parts[i].name;
       const bool is_head = !architecture.head.empty() && name.starts_with(architecture.head);

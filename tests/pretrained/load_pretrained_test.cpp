@@ -201,6 +201,14 @@ TEST_F(LoadPretrained, HasTheDtypeOfTheConfigOrTheOption) {
   config["dtype"] = "float16";
   EXPECT_EQ(dtype_of(load(config)), torch::kHalf);
   EXPECT_EQ(dtype_of(load_pretrained(folder, {.dtype = torch::kDouble})), torch::kDouble);
+  auto weights = weights_of(config);
+  for (auto& [name, weight] : weights) weight = weight.to(torch::kBFloat16);
+  EXPECT_EQ(dtype_of(load(config, weights)), torch::kHalf);
+  config["dtype"] = "auto";
+  EXPECT_EQ(dtype_of(load(config, weights)), torch::kBFloat16);
+  config["dtype"] = nullptr;
+  config.erase("torch_dtype");
+  EXPECT_EQ(dtype_of(load(config, weights)), torch::kBFloat16);
 }
 
 TEST_F(LoadPretrained, KeepsAHeadThatDiffersFromTheTiedEmbedding) {
@@ -530,6 +538,12 @@ TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
       {"zero", with_key("n_layer", 0), {"n_layer", "0", "1"}},
       {"heads", with_key("n_head", 3), {"config.json", "8", "3"}},
       {"huge", with_key("n_layer", int64_t{1} << 40), {"n_layer", "1099511627776"}},
+      {"dtype", with_key("dtype", "int8"), {"config.json", "dtype", "int8", "float16"}},
+      {"dtype_of_file",
+       with_weights([](auto& w) {
+         w["wte.weight"] = torch::ones({20, 8}, torch::kInt);
+       }),
+       {"model.safetensors", "wte.weight", "I32", "BF16"}},
       {"unsupported",
        with_key("scale_attn_by_inverse_layer_idx", true),
        {"scale_attn_by_inverse_layer_idx", "true", "false"}},

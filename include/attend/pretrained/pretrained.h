@@ -17,7 +17,8 @@ namespace attend {
 
 /// Options of `load_pretrained`.
 struct PretrainedOptions {
-  /// Dtype of the weights. By default the dtype in `config.json` or, if there is none, float32.
+  /// Dtype of the weights. By default the dtype in `config.json` or, if there is none or it is
+  /// "auto", the dtype of the token embedding in the file.
   std::optional<torch::ScalarType> dtype = std::nullopt;
   torch::Device device = torch::kCPU;  ///< device of the weights
 };
