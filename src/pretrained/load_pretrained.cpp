@@ -219,10 +219,12 @@ Path pretrained_weights_file(const Path& folder) {
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (!std::filesystem::exists(folder / name)) continue;
     throw InputError(fmt::format(
-        "{}: is a pickle file, which can run any program when it is loaded, expected "
-        "model.safetensors; if you trust the file, convert it with: python3 -c \"from transformers "
-        "import AutoModel; AutoModel.from_pretrained('{}').save_pretrained('{}-safetensors')\"",
-        (folder / name).string(), folder.string(), folder.string()));
+        "{0}: is a pickle file, which can run any program when it is loaded, expected "
+        "model.safetensors; write it with: python3 -c \"import glob, torch; from "
+        "safetensors.torch import save_file; save_file({{name: tensor.contiguous().clone() for "
+        "file in glob.glob('{1}/pytorch_model*.bin') for name, tensor in torch.load(file, "
+        "map_location='cpu', weights_only=True).items()}}, '{1}/model.safetensors')\"",
+        (folder / name).string(), folder.string()));
   }
   throw InputError(
       fmt::format("{}: found no weights, expected model.safetensors or "

@@ -198,6 +198,19 @@ class Commands(unittest.TestCase):
         for name, weight in self.qwen3.named_parameters():
             self.assertTrue(torch.equal(dict(model.named_parameters())[name], weight.to(torch.bfloat16)), name)
 
+    def test_the_message_about_pickle_files_contains_a_command_that_converts_them(self):
+        folder = self.folder / "pickle"
+        self.qwen3.save_pretrained(folder)
+        self.tokenizer.save(str(folder / "tokenizer.json"))
+        (folder / "model.safetensors").unlink()
+        torch.save(self.qwen3.state_dict(), folder / "pytorch_model.bin")
+        arguments = ["generate", "pickle", "--prompt", "The cat", "--max-new-tokens", "20", "--temperature", "0"]
+        message = attend(self.folder, *arguments, status=2)
+        command = shlex.split(message[message.index("python3 -c"):])
+        subprocess.run([sys.executable, *command[1:3]], cwd=self.folder, check=True)
+        self.assertEqual(attend(self.folder, *arguments),
+                         attend(self.folder, "generate", "Qwen3-0.6B", *arguments[2:]))
+
     def test_inspect_lists_config_and_tensors(self):
         found = json.loads(attend(self.folder, "inspect", "Qwen3-0.6B", "--json"))
         self.assertEqual(found["config"]["model_type"], "qwen3")
