@@ -137,6 +137,20 @@ void check_weights(const Path& path, const NamedWeights& weights, const WeightRo
                                count > kShown ? fmt::format("; and {} more", count - kShown) : ""));
 }
 
+/// Throws InputError if the files have fewer tensors than the model has layers and experts. The
+/// list of the weights of a million experts would need gigabytes.
+void check_count(const Path& path, const NamedWeights& weights, const ModelConfig& any) {
+  const auto& stack =
+      std::visit([](const auto& config) -> const StackConfig& { return config.stack; }, any);
+  const auto least = stack.num_layers * std::max<int64_t>(stack.num_experts, 1);
+  const auto found = std::ssize(weights.names());
+  if (found >= least) return;
+  throw InputError(
+      fmt::format("{}: found {} tensors, expected at least {}, because config.json has {} layers{}",
+                  path.string(), found, least, stack.num_layers,
+                  stack.num_experts > 0 ? fmt::format(" of {} experts", stack.num_experts) : ""));
+}
+
 /// If the files contain `head`, the head that `config.json` ties to the token embedding, and it
 /// differs from the embedding: unties it, and returns a warning.
 std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeights& weights,
@@ -255,6 +269,7 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
 
   const auto path = pretrained_weights_file(folder);
   const NamedWeights weights(path, architecture);
+  check_count(path, weights, config);
   std::vector<std::string> warnings;
   const auto head = tied_head(config, architecture);
   if (const auto warning = untie_other_head(config, weights, head, architecture))

@@ -363,6 +363,16 @@ TEST_F(LoadPretrained, RefusesTextsThatAreNotUtf8) {
   EXPECT_THAT(pretrained.tokenize(std::string("w3 \0", 4)), ElementsAre(3, 0));  // unknown
 }
 
+TEST_F(LoadPretrained, RefusesManyLayersAndExpertsEarly) {
+  auto config = small_config("mixtral");
+  const auto weights = weights_of(config);
+  config["num_hidden_layers"] = 1024;
+  config["num_local_experts"] = 1024;
+  const auto count = std::to_string(weights.size());
+  EXPECT_THAT([&] { load(config, weights); },
+              throws_naming<InputError>("model.safetensors", count, "1048576", "1024"));
+}
+
 /// The positions of a RoBERTa in transformers are 1 + the number of tokens so far that are not the
 /// padding token, and 1 for a padding token.
 TEST_F(LoadPretrained, RefusesThePaddingTokenInATextOfRoberta) {
