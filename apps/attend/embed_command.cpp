@@ -152,7 +152,7 @@ void run_embed(const EmbedArguments& arguments) {
     refuse_without_effect("--overwrite", "without --npy");
   const auto embedded = is_pretrained(directory)
                             ? embed_with(arguments.model.load_pretrained(), arguments)
-                            : embed_with(arguments.model.load(), arguments);
+                            : embed_with(arguments.model.load_if_not_pretrained(), arguments);
   if (!arguments.npy.empty()) write_npy(arguments.npy, embedded.vectors);
   if (arguments.json) {
     print_now(json_lines(embedded, arguments.compare));

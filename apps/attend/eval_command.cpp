@@ -187,7 +187,7 @@ void evaluate_pretrained(const EvalArguments& arguments) {
 
 void run_eval(const EvalArguments& arguments) {
   if (is_pretrained(arguments.run.directory())) return evaluate_pretrained(arguments);
-  auto run = arguments.run.load();
+  auto run = arguments.run.load_if_not_pretrained();
   run.recipe.data.max_text_bytes = arguments.max_text_bytes;
   const auto batches = evaluation_batches(arguments, run);
   const auto num_truncated = count_truncated(batches);

@@ -124,8 +124,9 @@ torch::ScalarType scalar_type(ExportDtype dtype) {
 /// Writes the folder of a published model. The dtype is that of the model, unless --dtype is given.
 void write_folder(const ExportArguments& arguments) {
   const auto& directory = arguments.run.directory();
-  auto pretrained = is_pretrained(directory) ? arguments.run.load_pretrained()
-                                             : as_pretrained(arguments.run.load());
+  auto pretrained = is_pretrained(directory)
+                        ? arguments.run.load_pretrained()
+                        : as_pretrained(arguments.run.load_if_not_pretrained());
   if (arguments.dtype) module_of(pretrained.model).to(scalar_type(*arguments.dtype));
   {
     const Activity activity("exporting");
@@ -255,7 +256,7 @@ void run_export(const ExportArguments& arguments) {
   const auto exported =
       is_pretrained(directory)
           ? exported_model(arguments.run.load_pretrained(torch::kFloat), directory)
-          : exported_model(arguments.run.load());
+          : exported_model(arguments.run.load_if_not_pretrained());
   auto cast =
       std::visit([&](const auto& model) { return cast_plan_of(model, arguments); }, exported.model);
   const auto report = write(cast, exported.extra_files, format, arguments);

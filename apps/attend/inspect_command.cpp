@@ -13,6 +13,7 @@
 #include "io/utf8.h"
 #include "number_text.h"
 #include "options.h"
+#include "run_option.h"
 #include "table_text.h"
 #include "tensor_table.h"
 
@@ -162,7 +163,7 @@ InspectReport inspect(const InspectArguments& arguments) {
                       "the latest checkpoint, {}, or another one",
                       path, latest.string()));
     }
-    return inspect_run(path);
+    return load_as_run(path, [&] { return inspect_run(path); });
   }
   switch (file_kind(path)) {
     case FileKind::safetensors:

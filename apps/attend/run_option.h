@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/input_error.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/train/run_directory.h"
 
@@ -13,6 +14,19 @@ namespace attend::app {
 /// Help of an argument that is a run or a published model.
 inline constexpr const char* kRunOrPretrained =
     "run directory, or folder of a published model with config.json";
+
+/// Returns `load()`, which loads the run in `directory`, of a command that also accepts a published
+/// model. If there is neither, the message also says what a published model has.
+template <typename Load>
+auto load_as_run(const std::string& directory, const Load& load) {
+  if (train::RunDirectory::exists(directory)) return load();
+  try {
+    return load();
+  } catch (const InputError& error) {
+    throw InputError(std::string(error.what()) +
+                     "; not a published model either: it has no config.json");
+  }
+}
 
 /// Options for a trained run: directory, weights, device and threads.
 class RunOption {
@@ -34,6 +48,10 @@ class RunOption {
   train::Run load() const { return load(directory_); }
   /// Does the same for the run in `directory`.
   train::Run load(const std::string& directory) const;
+  /// As `load`, for a command that also accepts a published model, see `load_as_run`.
+  train::Run load_if_not_pretrained() const {
+    return load_as_run(directory_, [this] { return load(); });
+  }
   /// Sets LibTorch's number of CPU threads, and loads a published model to the device. `dtype`: see
   /// `PretrainedOptions`. Throws
   /// InputError in the same cases as `attend::load_pretrained`.

@@ -101,6 +101,7 @@ ATTEND_API std::string shown(const nlohmann::json& value);
 /// Returns `use(fields)`, where `fields` reads the object in a JSON file. Errors name the file.
 template <typename Use>
 auto with_json_file(const std::filesystem::path& path, const Use& use) {
+  check_is_regular(path);
   const auto text = read_bytes(path, {.bytes = std::size_t{16} << 20});
   return with_source(path.string(), [&] {
     const auto json = parse_json(text);

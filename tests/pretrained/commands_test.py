@@ -224,6 +224,19 @@ class Commands(unittest.TestCase):
                                 (["embed", "Qwen3-0.6B", "x", "--weights", "last"], "--weights last")):
             self.assertIn(name, attend(self.folder, *arguments, status=2))
 
+    def test_a_folder_without_a_model(self):
+        (self.folder / "empty").mkdir()
+        for command in (["embed", "empty", "x"], ["generate", "empty", "--prompt", "x"], ["eval", "empty"],
+                        ["export", "empty", "-o", "x.onnx"], ["inspect", "empty"]):
+            message = attend(self.folder, *command, status=2)
+            self.assertIn("recipe.toml", message)
+            self.assertIn("config.json", message)
+
+    def test_texts_that_are_not_utf8(self):
+        (self.folder / "wrong.txt").write_bytes(b"cat\nc\xffa\n")
+        self.assertIn("wrong.txt:2", attend(self.folder, "embed", "all-MiniLM-L6-v2", "--file", "wrong.txt", status=2))
+        self.assertIn("0xFF", attend(self.folder, "generate", "Qwen3-0.6B", "--prompt", b"\xff", status=2))
+
 
 if __name__ == "__main__":
     transformers.logging.set_verbosity_error()

@@ -7,6 +7,8 @@
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
+#include <sys/stat.h>
+
 namespace attend {
 namespace {
 
@@ -563,6 +565,12 @@ TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
       {"other_eos",
        with_file("generation_config.json", {{"eos_token_id", {3, 25}}}),
        {"generation_config.json", "eos_token_id", "25", "19"}},
+      {"pipe",
+       [](auto& f) { ::mkfifo((f / "generation_config.json").c_str(), 0600); },
+       {"generation_config.json"}},
+      {"directory",
+       [](auto& f) { fs::create_directory(f / "generation_config.json"); },
+       {"generation_config.json"}},
       {"layers", with_key("n_layer", 3), {"model.safetensors", "h.2.ln_1.weight"}},
       {"width", with_key("n_embd", 1 << 20), {"wte.weight", "(20, 8)", "(20, 1048576)"}},
       {"missing", with_weights([](auto& w) { w.erase("ln_f.bias"); }), {"ln_f.bias"}},
