@@ -86,6 +86,17 @@ class Commands(unittest.TestCase):
         numpy.testing.assert_allclose(vectors[:, :3], FIRST_NUMBERS, atol=1e-5)
         attend(self.folder, "embed", "all-MiniLM-L6-v2", "x", "--npy", "vectors.npy", status=2)
 
+    def test_outputs_in_the_folder_of_the_model_are_refused(self):
+        (self.folder / "Qwen3-0.6B" / "sub").mkdir()
+        for name in ("Qwen3-0.6B/model.safetensors", "Qwen3-0.6B/new.pt", "Qwen3-0.6B/sub/x.pt",
+                     "empty/../Qwen3-0.6B/sub/x.pt"):
+            (self.folder / "empty").mkdir(exist_ok=True)
+            message = attend(self.folder, "export", "Qwen3-0.6B", "-o", name, "--overwrite", status=2)
+            self.assertIn("folder of the model", message)
+        for name in ("all-MiniLM-L6-v2/config.json", str(MINILM / "1_Pooling" / "config.json")):
+            message = attend(self.folder, "embed", "all-MiniLM-L6-v2", "x", "--npy", name, "--overwrite", status=2)
+            self.assertIn("folder of the model", message)
+
     def test_readme(self):
         """The lines with a dollar sign of the section, and their output."""
         text = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -225,7 +236,7 @@ class Commands(unittest.TestCase):
             self.assertIn(name, attend(self.folder, *arguments, status=2))
 
     def test_a_folder_without_a_model(self):
-        (self.folder / "empty").mkdir()
+        (self.folder / "empty").mkdir(exist_ok=True)
         for command in (["embed", "empty", "x"], ["generate", "empty", "--prompt", "x"], ["eval", "empty"],
                         ["export", "empty", "-o", "x.onnx"], ["inspect", "empty"]):
             message = attend(self.folder, *command, status=2)
