@@ -442,6 +442,27 @@ auto with_file(const char* name, const json& content) {
   return [=](const fs::path& folder) { replace_file(folder / name, content.dump()); };
 }
 
+TEST_F(LoadPretrained, ReadsTheTokenizerWhateverItsClassIs) {
+  auto config = small_config("llama");
+  config["tokenizer_class"] = "LlamaTokenizerFast";
+  write_pretrained(folder, config, weights_of(config));
+  auto tokenizer = json::parse(small_tokenizer(20));
+  tokenizer["pre_tokenizer"] = {{"type", "ByteLevel"},
+                                {"add_prefix_space", false},
+                                {"trim_offsets", true},
+                                {"use_regex", true}};
+  tokenizer["decoder"] = {{"type", "ByteLevel"}};
+  tokenizer["model"]["vocab"] = {{"?", 0}, {"a", 1}, {"Ġa", 2}, {"▁a", 3}};
+  tokenizer["model"]["unk_token"] = "?";
+  replace_file(folder / "tokenizer.json", tokenizer.dump());
+  with_file("tokenizer_config.json",
+            {{"tokenizer_class", "LlamaTokenizerFast"}, {"add_bos_token", true}, {"legacy", true}})(
+      folder);
+  const auto pretrained = load_pretrained(folder);
+  EXPECT_THAT(pretrained.tokenize("a a"), ElementsAre(1, 2));  // a LlamaTokenizer: ▁a ▁a
+  EXPECT_EQ(pretrained.tokenizer.decode(std::vector<int64_t>{1, 2}), "a a");
+}
+
 /// Expects that loading each folder, which `write` wrote and a case changed, throws an InputError.
 void expect_messages(const fs::path& folder, const std::function<void()>& write,
                      const std::vector<WrongFolder>& cases) {
