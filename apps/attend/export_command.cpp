@@ -168,6 +168,11 @@ void check_options(const ExportArguments& arguments, ExportFormat format) {
 
 template <typename Kind>
 ExportPlan plan_of(const Kind& model, const ExportArguments& arguments) {
+  if constexpr (std::is_same_v<Kind, SequenceClassifier>) {
+    // As the files that Optimum writes for a published model.
+    if (!arguments.with_cache && is_pretrained(arguments.run.directory()))
+      return plan_export_with_mask(model);
+  }
   if (!arguments.with_cache) return plan_export(model);
   if constexpr (std::is_same_v<Kind, LanguageModel>) {
     return plan_export_with_cache(model);

@@ -270,6 +270,28 @@ TEST(ExportPlan, PredictsClassesWithAndWithoutPadding) {
   EXPECT_EQ(call(file, "attention", {tokens}).sizes(), (std::vector<int64_t>{2, 6, 2, 7, 7}));
 }
 
+TEST(ExportPlan, TakesTheMaskOfPaddedTexts) {
+  for (const int64_t num_classes : {0, 5}) {
+    SequenceClassifier model(
+        SequenceClassifierConfig{.vocab_size = 11,
+                                 .num_classes = num_classes,
+                                 .max_seq_len = 8,
+                                 .stack = {.num_layers = 2, .num_heads = 2, .embed_dim = 8}});
+    model->eval();
+    const auto plan = plan_export_with_mask(model);
+    EXPECT_THAT(plan.options.output_names,
+                testing::ElementsAre(num_classes == 0 ? "sentence_embedding" : "logits"));
+    const TemporaryDirectory directory;
+    export_torchscript(plan, directory / "model.pt");
+    auto file = torch::jit::load((directory / "model.pt").string());
+    const auto tokens = torch::randint(11, {2, 7}, torch::kLong);
+    const auto mask = (torch::arange(7) < torch::tensor({{7}, {3}})).to(torch::kLong);
+    const auto found = file.forward({tokens, mask}).toTensor();
+    EXPECT_TRUE(close(found[1], model->forward(tokens[1].slice(0, 0, 3)), 1e-5));
+    EXPECT_FALSE(close(found[1], model->forward(tokens[1]), 1e-3));
+  }
+}
+
 TEST(ExportPlan, ClassifiesWithTokenTypes) {
   SequenceClassifier model(SequenceClassifierConfig{
       .vocab_size = 11,

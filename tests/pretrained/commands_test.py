@@ -97,6 +97,22 @@ class Commands(unittest.TestCase):
             message = attend(self.folder, "embed", "all-MiniLM-L6-v2", "x", "--npy", name, "--overwrite", status=2)
             self.assertIn("folder of the model", message)
 
+    def test_an_exported_classifier_has_an_attention_mask(self):
+        torch.manual_seed(2)
+        model = transformers.RobertaForSequenceClassification(transformers.RobertaConfig(
+            vocab_size=256, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=48,
+            max_position_embeddings=66, num_labels=3)).eval()
+        model.save_pretrained(self.folder / "roberta")
+        self.tokenizer.save(str(self.folder / "roberta" / "tokenizer.json"))
+        attend(self.folder, "export", "roberta", "-o", "roberta.onnx")
+        ids = torch.randint(2, 256, (2, 9))
+        mask = torch.tensor([[1] * 9, [1] * 4 + [0] * 5])
+        ids[mask == 0] = 1
+        session = onnxruntime.InferenceSession(str(self.folder / "roberta.onnx"))
+        found = session.run(["logits"], {"input_ids": ids.numpy(), "attention_mask": mask.numpy()})[0]
+        with torch.no_grad():
+            numpy.testing.assert_allclose(found, model(ids, attention_mask=mask).logits.numpy(), atol=1e-4)
+
     def test_readme(self):
         """The lines with a dollar sign of the section, and their output."""
         text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -79,9 +79,14 @@ ATTEND_API ExportPlan plan_export_with_cache(LanguageModel model);
 /// - `attention(tokens)`: returns the attention weights of all layers, (L, B, H, T, T). Exists only
 ///   if the model has layers.
 ///
-/// Of a model without classes, `forward(input_ids, attention_mask)` maps int64 (B, T) and int64
-/// (B, T), 0 = padding, to the output `sentence_embedding` (B, E); there are no further methods.
+/// For a model without classes, see `plan_export_with_mask`.
 ATTEND_API ExportPlan plan_export(SequenceClassifier model);
+
+/// Returns the plan of a classifier or encoder of padded texts, with the names of the ONNX files of
+/// Optimum and sentence-transformers. `forward(input_ids, attention_mask)` maps int64 (B, T) and
+/// int64 (B, T), 0 = padding, to the output `logits` (B, C) or, of a model without classes,
+/// `sentence_embedding` (B, E). There are no further methods.
+ATTEND_API ExportPlan plan_export_with_mask(SequenceClassifier model);
 
 /// Returns the plan of an encoder-decoder model. `forward(source, target)` maps int64 (B, S) and
 /// (B, T) to logits (B, T, V). TorchScript files have these methods as well (`generate` and `step`
