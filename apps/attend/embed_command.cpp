@@ -12,6 +12,7 @@
 #include "run_option.h"
 #include "table_text.h"
 #include "terminal.h"
+#include "text_model.h"
 #include "texts_option.h"
 
 #include <fmt/format.h>
@@ -68,6 +69,8 @@ Embedded embed_with(Pretrained model, const EmbedArguments& arguments) {
 
 /// The vectors are those from which the classifier computes the classes.
 Embedded embed_with(train::Run run, const EmbedArguments& arguments) {
+  if (run.recipe.data.tokenizer == TokenizerKind::published)
+    return embed_with(as_pretrained(run), arguments);
   auto& classifier = model_as<SequenceClassifier>(
       run.model, fmt::format("{}: attend embed", arguments.model.directory()));
   Embedded embedded;

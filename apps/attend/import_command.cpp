@@ -7,6 +7,7 @@
 #include "attend/train/model.h"
 #include "attend/train/run_directory.h"
 #include "commands.h"
+#include "io/utf8.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -46,6 +47,14 @@ train::Recipe recipe_of(const Pretrained& pretrained, const std::string& folder)
 void run_import(const ImportArguments& arguments) {
   std::optional<Activity> activity("loading");
   const auto pretrained = load_pretrained(arguments.folder, {.dtype = torch::kFloat});
+  if (!pretrained.prompt.empty() || pretrained.lowercase) {
+    throw InputError(fmt::format(
+        "{}: found {}, which a run does not have; the commands that need no training accept the "
+        "folder itself",
+        arguments.folder,
+        pretrained.lowercase ? std::string("do_lower_case")
+                             : fmt::format("the prompt '{}'", printable(pretrained.prompt))));
+  }
   const auto recipe = recipe_of(pretrained, arguments.folder);
   const auto vocab_size = train::token_embedding_weight(pretrained.model).size(0);
   PublishedModel published{.vocab_size = vocab_size,

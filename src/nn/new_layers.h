@@ -31,9 +31,9 @@ class ATTEND_API UninitializedWeights {
 };
 
 /// Returns a new linear layer, with the initialization of LibTorch.
-torch::nn::Linear new_linear(const torch::nn::LinearOptions& options);
+ATTEND_API torch::nn::Linear new_linear(const torch::nn::LinearOptions& options);
 
 /// Returns a new embedding, with the initialization of LibTorch.
-torch::nn::Embedding new_embedding(int64_t num_embeddings, int64_t embed_dim);
+ATTEND_API torch::nn::Embedding new_embedding(int64_t num_embeddings, int64_t embed_dim);
 
 }  // namespace attend

@@ -130,11 +130,10 @@ RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, double default_t
   const auto original = reader.size("original_max_position_embeddings", 0);
   options.theta = reader.number("rope_theta", default_theta);
   auto part = reader.number("partial_rotary_factor", default_partial_rotary_factor);
-  for (const char* key : {"rope_scaling", "rope_parameters"}) {
-    if (!reader.has(key)) {
-      reader.ignore({key});
-      continue;
-    }
+  reader.ignore({"rope_scaling", "rope_parameters"});
+  // transformers 5 ignores rope_parameters if there is the key of transformers 4.
+  const char* key = reader.has("rope_scaling") ? "rope_scaling" : "rope_parameters";
+  if (reader.has(key)) {
     auto scaling = reader.object(key);
     options.theta = scaling.number("rope_theta", options.theta);
     part = scaling.number("partial_rotary_factor", part);
