@@ -1,6 +1,7 @@
 #include "io/copy_state.h"
 
 #include "attend/input_error.h"
+#include "io/name_groups.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,8 +14,8 @@
 namespace attend {
 namespace {
 
-std::string dtype_of(const torch::Tensor& tensor) {
-  return std::string(c10::getDtypeNames(tensor.scalar_type()).first);
+std::string name_of(torch::Dtype dtype) {
+  return std::string(c10::getDtypeNames(dtype).first);
 }
 
 /// Returns true if LibTorch can copy values of the first dtype to tensors of the second.
@@ -28,16 +29,16 @@ bool can_cast(torch::ScalarType from, torch::ScalarType to) {
   }
 }
 
-/// Returns an error message if `source` cannot be copied to `destination`, else an empty string.
-std::string mismatch(const torch::Tensor& source, const torch::Tensor& destination, bool cast) {
-  if (auto why = why_not_dense(source); !why.empty()) return why;
-  if (source.sizes() != destination.sizes()) {
-    return fmt::format("found shape ({}), expected ({})", fmt::join(source.sizes(), ", "),
-                       fmt::join(destination.sizes(), ", "));
+/// Returns why `source` cannot be copied to a tensor of the shape and dtype, or an empty string.
+std::string mismatch(const StateEntry& source, c10::IntArrayRef shape, torch::Dtype dtype,
+                     bool cast) {
+  if (!source.problem.empty()) return source.problem;
+  if (source.shape != shape) {
+    return fmt::format("found shape ({}), expected ({})", fmt::join(source.shape, ", "),
+                       fmt::join(shape, ", "));
   }
-  const auto to = destination.scalar_type();
-  if (source.scalar_type() == to || (cast && can_cast(source.scalar_type(), to))) return "";
-  return fmt::format("found dtype {}, expected {}{}", dtype_of(source), dtype_of(destination),
+  if (source.dtype == dtype || (cast && can_cast(source.dtype, dtype))) return "";
+  return fmt::format("found dtype {}, expected {}{}", name_of(source.dtype), name_of(dtype),
                      cast ? " or one that can be cast to it" : "");
 }
 
@@ -78,30 +79,26 @@ ExtraPrefix extra_prefix(const IncompatibleKeys& keys) {
   return {.text = text, .in_source = in_source};
 }
 
-/// Returns a message for each missing and each unexpected name, and one for all names that differ
-/// from an expected name only by a prefix.
-std::vector<std::string> name_problems(const IncompatibleKeys& keys) {
+}  // namespace
+
+std::string list_problems(NamesByProblem problems, const IncompatibleKeys& keys,
+                          const std::string& how) {
   const auto prefix = extra_prefix(keys);
   std::set<std::string> missing(keys.missing_keys.begin(), keys.missing_keys.end());
-  std::vector<std::string> renamed;
-  std::vector<std::string> problems;
   for (const auto& name : keys.unexpected_keys) {
-    if (missing.erase(prefix.destination_name(name)) > 0) {
-      renamed.push_back(name);
-    } else {
-      problems.push_back(name + ": unexpected");
-    }
+    const bool differs_by_prefix = missing.erase(prefix.destination_name(name)) > 0;
+    problems[differs_by_prefix ? fmt::format("{} the prefix '{}' {} these names{}",
+                                             prefix.in_source ? "remove" : "add", prefix.text,
+                                             prefix.in_source ? "from" : "to", how)
+                               : "unexpected"]
+        .push_back(name);
   }
-  for (const auto& name : missing) problems.push_back(name + ": missing");
-  if (!renamed.empty()) {
-    problems.push_back(fmt::format("{}: {} the prefix '{}' {} these names",
-                                   fmt::join(renamed, ", "), prefix.in_source ? "remove" : "add",
-                                   prefix.text, prefix.in_source ? "from" : "to"));
-  }
-  return problems;
+  for (const auto& name : missing) problems["missing"].push_back(name);
+  std::vector<std::string> list;
+  for (const auto& [problem, names] : problems)
+    list.push_back(fmt::format("{}: {}", fmt::join(group_names(names), ", "), problem));
+  return fmt::format("{}", fmt::join(list, "; "));
 }
-
-}  // namespace
 
 std::string why_not_dense(const torch::Tensor& tensor) {
   if (!tensor.defined()) return "found an undefined tensor";
@@ -113,29 +110,44 @@ std::string why_not_dense(const torch::Tensor& tensor) {
                                           : c10::str(tensor.layout()));
 }
 
-IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
-                            const std::map<std::string, torch::Tensor>& source,
-                            const std::string& what, const CopyStateOptions& options) {
+IncompatibleKeys check_state(const std::map<std::string, torch::Tensor>& destination,
+                             const std::map<std::string, StateEntry>& source,
+                             const std::string& what, const CheckStateOptions& options) {
   IncompatibleKeys keys;
-  std::vector<std::string> problems;
+  NamesByProblem problems;
+  std::set<const void*> found_tensors;
   for (const auto& [name, tensor] : destination) {
     const auto found = source.find(name);
-    if (found == source.end()) {
-      keys.missing_keys.push_back(name);
-    } else if (const auto why = mismatch(found->second, tensor, options.cast); !why.empty()) {
-      problems.push_back(fmt::format("{}: {}", name, why));
-    }
+    if (found == source.end()) continue;
+    found_tensors.insert(tensor.unsafeGetTensorImpl());
+    const auto dtype = tensor.is_floating_point() ? options.dtype.value_or(tensor.scalar_type())
+                                                  : tensor.scalar_type();
+    const auto why = mismatch(found->second, tensor.sizes(), dtype, options.cast);
+    if (!why.empty()) problems[why].push_back(name);
+  }
+  for (const auto& [name, tensor] : destination) {
+    if (!found_tensors.contains(tensor.unsafeGetTensorImpl())) keys.missing_keys.push_back(name);
   }
   for (const auto& item : source) {
     if (!destination.contains(item.first)) keys.unexpected_keys.push_back(item.first);
   }
-  if (options.strict) {
-    for (auto& problem : name_problems(keys)) problems.push_back(std::move(problem));
+  const auto list = list_problems(std::move(problems), options.strict ? keys : IncompatibleKeys(),
+                                  options.how_to_rename);
+  if (!list.empty())
+    throw InputError(fmt::format("the {} does not match the model: {}", what, list));
+  return keys;
+}
+
+IncompatibleKeys copy_state(std::map<std::string, torch::Tensor> destination,
+                            const std::map<std::string, torch::Tensor>& source,
+                            const std::string& what, const CheckStateOptions& options) {
+  std::map<std::string, StateEntry> entries;
+  for (const auto& [name, tensor] : source) {
+    auto& entry = entries[name];
+    entry.problem = why_not_dense(tensor);
+    if (entry.problem.empty()) entry = {tensor.sizes().vec(), tensor.scalar_type()};
   }
-  if (!problems.empty()) {
-    throw InputError(
-        fmt::format("the {} does not match the model: {}", what, fmt::join(problems, "; ")));
-  }
+  auto keys = check_state(destination, entries, what, options);
   const torch::NoGradGuard no_grad;
   std::set<const void*> overwritten;  // storages of `destination`
   for (const auto& item : destination) overwritten.insert(storage_of(item.second));

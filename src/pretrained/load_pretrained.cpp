@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/pretrained/pretrained.h"
+#include "io/copy_state.h"
 #include "nn/new_layers.h"
 #include "pretrained/published_config.h"
 #include "pretrained/sentence_settings.h"
@@ -96,22 +97,23 @@ std::optional<WeightRow> tied_head(const ModelConfig& any, const Architecture& a
   return *std::ranges::find(rows.all(), "head.weight", &WeightRow::name);
 }
 
-/// Returns a message for each weight that is missing, unexpected or misshapen.
-std::vector<std::string> problems(const NamedWeights& weights, const WeightRows& rows,
-                                  const std::optional<WeightRow>& tied_head,
-                                  const Architecture& architecture) {
-  std::vector<std::string> list;
+/// Throws InputError if weights are missing, unexpected or misshapen. The message lists all.
+void check_weights(const Path& path, const NamedWeights& weights, const WeightRows& rows,
+                   const std::optional<WeightRow>& tied_head, const Architecture& architecture) {
+  NamesByProblem problems;
+  IncompatibleKeys keys;
   std::set<std::string> used;
   if (tied_head) used.insert(tied_head->parts.front().name);
   for (const auto& row : rows.all()) {
     for (const auto& part : row.parts) {
       used.insert(part.name);
       if (!weights.contains(part.name)) {
-        list.push_back(fmt::format("'{}' is missing", part.name));
+        keys.missing_keys.push_back(part.name);
       } else if (weights.shape(part.name) != part.shape) {
-        list.push_back(
-            fmt::format("'{}' has the shape ({}), expected ({})", weights.name_in_file(part.name),
-                        fmt::join(weights.shape(part.name), ", "), fmt::join(part.shape, ", ")));
+        problems[fmt::format("found shape ({}), expected ({})",
+                             fmt::join(weights.shape(part.name), ", "),
+                             fmt::join(part.shape, ", "))]
+            .push_back(weights.name_in_file(part.name));
       }
     }
   }
@@ -120,21 +122,13 @@ std::vector<std::string> problems(const NamedWeights& weights, const WeightRows&
       return name.find(part) != std::string::npos;
     };
     if (used.count(name) == 0 && std::ranges::none_of(architecture.ignored, is_part))
-      list.push_back(fmt::format("'{}' is unexpected", name_in_file));
+      keys.unexpected_keys.push_back(name_in_file);
   }
-  return list;
-}
-
-void check_weights(const Path& path, const NamedWeights& weights, const WeightRows& rows,
-                   const std::optional<WeightRow>& tied_head, const Architecture& architecture) {
-  constexpr std::size_t kShown = 10;
-  auto list = problems(weights, rows, tied_head, architecture);
-  if (list.empty()) return;
-  const auto count = list.size();
-  if (count > kShown) list.resize(kShown);
-  throw InputError(fmt::format("{}: the weights do not match config.json: {}{}", path.string(),
-                               fmt::join(list, "; "),
-                               count > kShown ? fmt::format("; and {} more", count - kShown) : ""));
+  const auto list = list_problems(std::move(problems), keys);
+  if (!list.empty()) {
+    throw InputError(
+        fmt::format("{}: the weights do not match config.json: {}", path.string(), list));
+  }
 }
 
 /// Throws InputError if the files have fewer tensors than the model has layers and experts. The
