@@ -2,6 +2,7 @@
 #include "attend/export/torchscript_contents.h"
 #include "attend/input_error.h"
 #include "attend/io/file_kind.h"
+#include "attend/io/load_weights.h"
 #include "attend/io/safetensors.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/pt2/pt2_contents.h"
@@ -141,7 +142,7 @@ InspectReport inspect_pretrained(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
   const nlohmann::ordered_json config =
       with_source(path.string(), [&] { return parse_json(read_text(path)); });
-  const SafetensorsFiles files(pretrained_weights_file(folder));
+  const SafetensorsFiles files(weights_file(folder));
   SafetensorsHeader header;
   for (const auto& [name, entry] : files.entries()) header.entries.push_back(entry);
   InspectReport report;

@@ -4,6 +4,7 @@
 
 #include "attend/io/byte_tokenizer.h"
 #include "attend/io/file_kind.h"
+#include "attend/io/load_weights.h"
 #include "attend/io/safetensors.h"
 #include "attend/io/safetensors_header.h"
 #include "attend/io/subword_tokenizer.h"

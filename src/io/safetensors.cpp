@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "io/copy_state.h"
 #include "io/dtypes.h"
+#include "io/empty_tensor.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/safetensors_layout.h"
@@ -39,20 +40,6 @@ nlohmann::ordered_json header_entry(const std::string& name, const torch::Tensor
   return {{"dtype", std::string(dtype->safetensors)},
           {"shape", shape},
           {"data_offsets", {offset, offset + tensor.nbytes()}}};
-}
-
-/// Returns a tensor without values for an entry of a header.
-torch::Tensor empty_tensor(const SafetensorsEntry& entry) {
-  const auto* dtype = find_dtype(&Dtype::safetensors, entry.dtype);
-  auto shape = entry.shape;
-  const bool is_float4 = dtype != nullptr && dtype->type == kFloat4;
-  if (dtype == nullptr || (is_float4 && (shape.empty() || shape.back() % 2 != 0))) {
-    throw InputError(
-        fmt::format("'{}' has the dtype {} and the shape ({}), which LibTorch does not support",
-                    entry.name, entry.dtype, fmt::join(shape, ", ")));
-  }
-  if (is_float4) shape.back() /= 2;
-  return torch::empty(shape, dtype->type);
 }
 
 /// Reads the values of a tensor, which begin at the position of `file`, into its memory.
@@ -110,6 +97,19 @@ void check_is_inside(const std::filesystem::path& file) {
 }
 
 }  // namespace
+
+torch::Tensor empty_tensor(const SafetensorsEntry& entry, torch::Device device) {
+  const auto* dtype = find_dtype(&Dtype::safetensors, entry.dtype);
+  auto shape = entry.shape;
+  const bool is_float4 = dtype != nullptr && dtype->type == kFloat4;
+  if (dtype == nullptr || (is_float4 && (shape.empty() || shape.back() % 2 != 0))) {
+    throw InputError(
+        fmt::format("'{}' has the dtype {} and the shape ({}), which LibTorch does not support",
+                    entry.name, entry.dtype, fmt::join(shape, ", ")));
+  }
+  if (is_float4) shape.back() /= 2;
+  return torch::empty(shape, torch::dtype(dtype->type).device(device));
+}
 
 void save_safetensors(const std::filesystem::path& path, const Safetensors& content) {
   nlohmann::ordered_json header = nlohmann::ordered_json::object();

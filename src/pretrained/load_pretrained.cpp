@@ -1,5 +1,5 @@
 #include "attend/input_error.h"
-#include "attend/io/safetensors.h"
+#include "attend/io/load_weights.h"
 #include "attend/pretrained/pretrained.h"
 #include "io/copy_state.h"
 #include "nn/new_layers.h"
@@ -219,27 +219,6 @@ bool is_pretrained(const Path& folder) {
   return std::filesystem::is_regular_file(folder / "config.json");
 }
 
-Path pretrained_weights_file(const Path& folder) {
-  const auto single = folder / "model.safetensors";
-  const auto index = folder / "model.safetensors.index.json";
-  if (std::filesystem::exists(single)) return single;
-  if (std::filesystem::exists(index)) return index;
-  for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (!std::filesystem::exists(folder / name)) continue;
-    throw InputError(fmt::format(
-        "{0}: is a pickle file, which can run any program when it is loaded, expected "
-        "model.safetensors; write it with: python3 -c \"import glob, torch; from "
-        "safetensors.torch import save_file; save_file({{name: tensor.contiguous().clone() for "
-        "file in glob.glob('{1}/pytorch_model*.bin') for name, tensor in torch.load(file, "
-        "map_location='cpu', weights_only=True).items()}}, '{1}/model.safetensors')\"",
-        (folder / name).string(), folder.string()));
-  }
-  throw InputError(
-      fmt::format("{}: found no weights, expected model.safetensors or "
-                  "model.safetensors.index.json",
-                  folder.string()));
-}
-
 Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
   const auto config_path = folder / "config.json";
   auto published = with_json_file(config_path, read_config);
@@ -261,7 +240,7 @@ Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options)
   tokenizer.set_truncation(truncation);
   tokenizer.set_padding(std::nullopt);  // the model masks padding of any length
 
-  const auto path = pretrained_weights_file(folder);
+  const auto path = weights_file(folder);
   const NamedWeights weights(path, architecture);
   check_count(path, weights, config);
   std::vector<std::string> warnings;

@@ -99,10 +99,6 @@ ATTEND_API torch::Tensor encode_tokens(SequenceClassifier& model,
                                        const std::vector<std::vector<int64_t>>& texts,
                                        const EncodeTextsOptions& options = {});
 
-/// Returns the file of a folder from which `SafetensorsFiles` reads the weights. Throws InputError
-/// if there is none. Pickle files are refused, because they can run any program.
-ATTEND_API std::filesystem::path pretrained_weights_file(const std::filesystem::path& folder);
-
 /// True if `folder` contains a `config.json` of a published model.
 ATTEND_API bool is_pretrained(const std::filesystem::path& folder);
 

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/io/safetensors.h"
+#include "attend/module_ref.h"
+
+#include <torch/types.h>
+
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace attend {
+
+/// Options of `load_weights`.
+struct LoadWeightsOptions {
+  bool strict = true;  ///< true: missing and unexpected names are errors
+  /// Function that returns the name in the module of a tensor in the file. Tensors for which it
+  /// returns an empty string are ignored. If it is not set, the names are the same.
+  ///
+  ///     load_weights(model, "head.safetensors",
+  ///                  {.rename = [](const std::string& name) { return "head." + name; }});
+  std::function<std::string(const std::string& name)> rename = {};
+  /// Dtype to which all floating-point parameters and buffers of the module are cast before the
+  /// weights are copied. By default, the module keeps its dtypes.
+  std::optional<torch::Dtype> dtype = {};
+};
+
+/// Copies weights from safetensors files into the parameters and buffers of a module, and casts
+/// them to its dtypes. Safe for untrusted files.
+///
+/// `path`: a safetensors file, an index (`model.safetensors.index.json`), or a folder with
+/// `model.safetensors` or an index. One tensor at a time is read, so the memory of the module and
+/// of the largest tensor suffices. A tensor that is shared under several names needs only one of
+/// them in the file. If the file contains more than one, or `rename` returns the same name for
+/// several, two of these tensors at a time are read and compared.
+///
+/// With `strict = false`, returns the missing and unexpected names. All names are those that
+/// `rename` returns.
+///
+/// Throws InputError if the file is missing or malformed, if a shape is wrong, if a dtype cannot be
+/// cast (for example, float32 cannot be cast to int64), or if tensors for the same tensor of the
+/// module differ. With `strict = true`, also if a name is missing or unexpected. The message lists
+/// each name once, names that differ in numbers as "blocks.{0..11}.norm1.weight (12 names)", and
+/// proposes a prefix to remove or to add. Throws c10::ValueError if `dtype` is not a floating-point
+/// dtype. In all of these cases, the module is unchanged.
+///
+///     load_weights(model, "model.safetensors");
+///     load_weights(model, "folder", {.dtype = torch::kBFloat16});
+ATTEND_API IncompatibleKeys load_weights(ModuleRef module, const std::filesystem::path& path,
+                                         const LoadWeightsOptions& options = {});
+
+/// Returns the file of a folder from which `SafetensorsFiles` reads the weights:
+/// `model.safetensors` or `model.safetensors.index.json`. Throws InputError if there is none.
+/// Pickle files are refused, because they can run any program.
+ATTEND_API std::filesystem::path weights_file(const std::filesystem::path& folder);
+
+}  // namespace attend
