@@ -263,5 +263,28 @@ TEST_F(LoadWeights, ReadsOneTensorAtATime) {
   EXPECT_TRUE(state_dict(module).at("c").equal(tensors.at("c")));
 }
 
+TEST(RenamePyTorch, RenamesLayersAndAttentionWhereverTheyAre) {
+  EXPECT_EQ(rename_pytorch_encoder("layers.12.self_attn.in_proj_bias"),
+            "blocks.12.attention.qkv.bias");
+  EXPECT_EQ(rename_pytorch_encoder("layers.0.model.layers.1.norm2.weight"),
+            "layers.0.model.blocks.1.norm2.weight");
+  EXPECT_EQ(rename_pytorch_encoder("self_attn.out_proj.weight"), "attention.out.weight");
+  EXPECT_EQ(rename_pytorch_encoder("text.attn.v_proj_weight"), "text.attn.value.weight");
+  EXPECT_EQ(rename_pytorch_decoder("decoder.layers.3.norm2.bias"),
+            "decoder.blocks.3.norm_cross.bias");
+  EXPECT_EQ(rename_pytorch_decoder("decoder.layers.3.norm3.bias"), "decoder.blocks.3.norm2.bias");
+  for (const char* name : {"norm.weight", "layers.0.weight", "mylayers.0.linear1.weight", "layers.",
+                           "head.linear1.weight", "layers.x.linear1.weight", ""})
+    EXPECT_EQ(rename_pytorch_encoder(name), name);
+}
+
+TEST(RenameNanoGpt, IgnoresOnlyTheCausalMask) {
+  EXPECT_EQ(rename_nanogpt("transformer.h.3.attn.bias"), "");
+  EXPECT_EQ(rename_nanogpt("transformer.h.3.attn.c_attn.bias"),
+            "decoder.blocks.3.attention.qkv.bias");
+  EXPECT_EQ(rename_nanogpt("_orig_mod.lm_head.weight"), "embedding.token.weight");
+  EXPECT_EQ(rename_nanogpt("attn.bias"), "attn.bias");
+}
+
 }  // namespace
 }  // namespace attend

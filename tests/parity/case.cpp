@@ -1,47 +1,11 @@
 #include "parity/case.h"
 
+#include "attend/io/load_weights.h"
 #include "attend/io/safetensors.h"
 
-#include <array>
-#include <string_view>
 #include <utility>
 
 namespace attend::parity {
-namespace {
-
-struct Rename {
-  std::string_view pytorch_name;
-  std::string_view attend_name;
-};
-
-// Parts of parameter names in PyTorch and in attend. At most one entry of each table matches a
-// name.
-constexpr std::array kModules{
-    Rename{"self_attn.", "attention."},
-    Rename{"multihead_attn.", "cross_attention."},
-    Rename{"linear1.", "feed_forward.up."},
-    Rename{"linear2.", "feed_forward.down."},
-};
-constexpr std::array kProjections{
-    Rename{"in_proj_", "qkv."}, Rename{"out_proj.", "out."}, Rename{"q_proj_", "query."},
-    Rename{"k_proj_", "key."},  Rename{"v_proj_", "value."},
-};
-// Norms of the decoder layer. The norms of the encoder layer have the same names in both libraries.
-constexpr std::array kDecoderNorms{
-    Rename{"norm2.", "norm_cross."},
-    Rename{"norm3.", "norm2."},
-};
-
-template <typename Table>
-std::string rename_by(const Table& table, std::string name) {
-  for (const auto& [pytorch_name, attend_name] : table) {
-    const auto at = name.find(pytorch_name);
-    if (at != std::string::npos) return name.replace(at, pytorch_name.size(), attend_name);
-  }
-  return name;
-}
-
-}  // namespace
 
 torch::Tensor Case::input(const std::string& name) const {
   const auto found = tensors.find("input." + name);
@@ -88,9 +52,7 @@ TensorsByName renamed(const Case& a_case, const TensorsByName& pytorch_name) {
       attend_name["value.bias"] = biases[2];
       continue;
     }
-    auto our_name = rename_by(kProjections, rename_by(kModules, name));
-    if (is_decoder) our_name = rename_by(kDecoderNorms, our_name);
-    attend_name[our_name] = tensor;
+    attend_name[is_decoder ? rename_pytorch_decoder(name) : rename_pytorch_encoder(name)] = tensor;
   }
   return attend_name;
 }

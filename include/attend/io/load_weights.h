@@ -19,6 +19,7 @@ struct LoadWeightsOptions {
   /// Function that returns the name in the module of a tensor in the file. Tensors for which it
   /// returns an empty string are ignored. If it is not set, the names are the same.
   ///
+  ///     load_weights(model, "ckpt.safetensors", {.rename = rename_nanogpt});
   ///     load_weights(model, "head.safetensors",
   ///                  {.rename = [](const std::string& name) { return "head." + name; }});
   std::function<std::string(const std::string& name)> rename = {};
@@ -50,6 +51,31 @@ struct LoadWeightsOptions {
 ///     load_weights(model, "folder", {.dtype = torch::kBFloat16});
 ATTEND_API IncompatibleKeys load_weights(ModuleRef module, const std::filesystem::path& path,
                                          const LoadWeightsOptions& options = {});
+
+/// Returns the name in `MultiheadAttention`, `TransformerBlock` or `TransformerEncoder` of a tensor
+/// of PyTorch's nn.MultiheadAttention, nn.TransformerEncoderLayer or nn.TransformerEncoder, for
+/// `LoadWeightsOptions::rename`. The module may be a part of another. Other names are returned
+/// unchanged. If kdim or vdim differ from embed_dim, only attention without biases can be loaded,
+/// because PyTorch has one tensor for the biases of query, key and value; `bias_k` and `bias_v` are
+/// not supported.
+///
+///     rename_pytorch_encoder("layers.3.linear1.weight");  // "blocks.3.feed_forward.up.weight"
+ATTEND_API std::string rename_pytorch_encoder(const std::string& name);
+
+/// Returns the name in `DecoderBlock` or `TransformerDecoder` of a tensor of PyTorch's
+/// nn.TransformerDecoderLayer or nn.TransformerDecoder; see `rename_pytorch_encoder`. The order of
+/// the norms differs: norm2 of PyTorch is `norm_cross`, and norm3 is `norm2`.
+///
+///     rename_pytorch_decoder("layers.3.norm3.weight");  // "blocks.3.norm2.weight"
+ATTEND_API std::string rename_pytorch_decoder(const std::string& name);
+
+/// Returns the name in `LanguageModel`, with tied embeddings, of a tensor of nanoGPT's GPT, for
+/// `LoadWeightsOptions::rename`. Removes the prefix `_orig_mod.` of torch.compile. Returns an empty
+/// string for the causal mask `attn.bias` in files of old versions. Other names are returned
+/// unchanged.
+///
+///     rename_nanogpt("transformer.h.3.ln_1.weight");  // "decoder.blocks.3.norm1.weight"
+ATTEND_API std::string rename_nanogpt(const std::string& name);
 
 /// Returns the file of a folder from which `SafetensorsFiles` reads the weights:
 /// `model.safetensors` or `model.safetensors.index.json`. Throws InputError if there is none.
