@@ -15,6 +15,12 @@ namespace nn = torch::nn;
 using torch::indexing::Slice;
 using T = torch::Tensor;
 
+/// A batch that may be empty.
+int64_t any_batch() {
+  static const auto size = add_dynamic_size({"batch", 0, 9, 3, {1, 4, 2}});
+  return size;
+}
+
 /// Operators with arguments that forward computes from the sizes of x, the output of a layer, of
 /// shape (B, T, 6). y has the first 4 features of x.
 std::vector<ExportCase> computed_arguments() {
@@ -148,10 +154,9 @@ std::vector<ExportCase> computed_arguments() {
   with("batch_of_matrices", [](T x, T, N b, N t) {
     return torch::bmm(x, x.transpose(1, 2)).view({b * t, t}).sum(1).view({b, t});
   });
-  static const auto kAnyBatch = add_dynamic_size({"batch", 0, 9, 3, {1, 4, 2}});
   static const auto kAnyLength = add_dynamic_size({"length", 0, 9, 5, {1, 4, 2}});
   cases.push_back(make_case("UserReadsSizes", "possibly_empty", nn::Linear(6, 6),
-                            {reals("x", {kAnyBatch, kAnyLength, 6})},
+                            {reals("x", {any_batch(), kAnyLength, 6})},
                             [](auto& layer, const Tensors& in) -> Outputs {
                               const auto x = layer.forward(in.at(0));
                               const auto b = x.size(0), t = x.size(1);
@@ -285,6 +290,32 @@ std::vector<ExportCase> recurrent_layers() {
       make_case("UserRecurrentLayer", "cell_in_a_loop", LoopedCell(), {reals("x", {kBatch, 3})})};
 }
 
+/// Layers whose batch may be empty.
+std::vector<ExportCase> empty_batches() {
+  std::vector<ExportCase> cases;
+  const auto with = [&](const char* option, const auto& layer, std::vector<int64_t> shape) {
+    cases.push_back(make_case("UserEmptyBatch", option, layer, {reals("x", std::move(shape))}));
+  };
+  const auto with_states = [&](const char* option, const auto& layer, std::vector<int64_t> shape) {
+    cases.push_back(make_case("UserEmptyBatch", option, layer, {reals("x", std::move(shape))},
+                              [](auto& module, const Tensors& in) -> Outputs {
+                                const auto [output, state] = module.forward(in.at(0));
+                                return std::vector{output, state};
+                              }));
+  };
+  with("group_norm", nn::GroupNorm(nn::GroupNormOptions(2, 4)), {any_batch(), 4, kLength, 3});
+  with_states("gru", nn::GRU(nn::GRUOptions(3, 4).batch_first(true)), {any_batch(), kLength, 3});
+  with_states("rnn", nn::RNN(3, 4), {kLength, any_batch(), 3});
+  cases.push_back(make_case(
+      "UserEmptyBatch", "lstm",
+      nn::LSTM(nn::LSTMOptions(3, 4).num_layers(2).bidirectional(true)),
+      {reals("x", {kLength, any_batch(), 3})}, [](auto& module, const Tensors& in) -> Outputs {
+        const auto [output, states] = module.forward(in.at(0));
+        return std::vector{output, std::get<0>(states), std::get<1>(states)};
+      }));
+  return cases;
+}
+
 std::vector<ExportCase> transformers() {
   std::vector<ExportCase> cases;
   const auto source = reals("source", {kLength, kBatch, 8});
@@ -339,7 +370,8 @@ std::vector<ExportCase> transformers() {
 }  // namespace
 
 std::vector<ExportCase> size_cases() {
-  return joined({computed_arguments(), images(), recurrent_layers(), transformers()});
+  return joined(
+      {computed_arguments(), images(), recurrent_layers(), empty_batches(), transformers()});
 }
 
 }  // namespace attend

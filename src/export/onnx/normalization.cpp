@@ -137,15 +137,16 @@ void instance_norm(Call& call) {
 }
 
 void group_norm(Call& call) {
-  auto& graph = call.graph();
-  const auto rank = call.rank("input");
   const auto input = call.operand("input", at_least_float32(call.tensor("input").type));
-  // (N, C, ...) -> (N, G, C/G * ...)
-  const auto groups =
-      graph.add("Reshape", {input, graph.list({0, call.integer("num_groups"), -1})});
-  const auto normal = normalize(call, groups, {2}, call.real("eps"));
-  const auto shape = graph.shape_of(input);
-  call.set_output(scale_channels(call, graph.add("Reshape", {normal, shape}), rank));
+  const auto& sizes = call.sizes("input");
+  // (N, C, ...) -> (N, G, C/G, ...): Reshape cannot infer the size C/G * ... of an empty tensor
+  const auto num_groups = call.integer("num_groups");
+  Sizes grouped{sizes.at(0), {num_groups}, floor_div(sizes.at(1), num_groups)};
+  grouped.insert(grouped.end(), sizes.begin() + 2, sizes.end());
+  const auto dimensions = last(static_cast<int64_t>(grouped.size()), grouped.size() - 2);
+  const auto normal =
+      normalize(call, call.reshape(input, sizes, grouped), dimensions, call.real("eps"));
+  call.set_output(scale_channels(call, call.reshape(normal, grouped, sizes), call.rank("input")));
 }
 
 }  // namespace

@@ -69,8 +69,20 @@ std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
       graph.add(kind.op_type, arguments, attributes, std::vector<Type>(1 + kind.states, x.type));
   // (T, directions, B, H) -> (T, B, directions * H)
   const auto transposed = transpose(call, results[0], {0, 2, 1, 3});
-  results[0] = graph.add("Reshape", {transposed, graph.list({0, 0, -1})});
+  const auto width = static_cast<int64_t>(directions) * shape.back().value;
+  results[0] = graph.add("Reshape", {transposed, graph.list({0, 0, width})});
   return results;
+}
+
+/// Adds a row of zeros to `value`, which has 3 dimensions, if its dimension 1, the batch, is empty:
+/// LSTM and GRU of onnxruntime abort the process for an empty batch. `size` is the batch size.
+Value with_row_if_empty(Call& call, Value value, Value size) {
+  auto& graph = call.graph();
+  const auto missing =
+      graph.add("Max", {graph.add("Sub", {graph.list({1}), size}), graph.list({0})});
+  const auto pads =
+      graph.add("Concat", {graph.list({0, 0, 0, 0}), missing, graph.list({0})}, {{"axis", 0}});
+  return graph.add("Pad", {value, pads});
 }
 
 Rule recurrent(const Kind& kind) {
@@ -82,7 +94,7 @@ Rule recurrent(const Kind& kind) {
     if (call.rank("input") != 3)
       call.fail("expected a batched input with 3 dimensions, found " +
                 std::to_string(call.rank("input")) + " dimensions");
-    const auto given =
+    auto given =
         kind.states == 1 ? std::vector<Value>{call.tensor("hx")} : call.tensors("hx");
     const auto weights = call.tensors("params");
     const std::size_t directions = call.boolean("bidirectional") ? 2 : 1;
@@ -93,6 +105,15 @@ Rule recurrent(const Kind& kind) {
     }
     auto x = call.tensor("input");
     if (call.boolean("batch_first")) x = transpose(call, x, {1, 0, 2});
+    const auto& batch = call.sizes("input").at(call.boolean("batch_first") ? 0 : 1);
+    const bool may_be_empty = call.smallest(batch) < 1;
+    if (may_be_empty) {
+      x = with_row_if_empty(call, x, call.size(batch));
+      for (auto& state : given) state = with_row_if_empty(call, state, call.size(batch));
+    }
+    const auto without_added_row = [&](Value value) {
+      return slice(call, value, 1, graph.list({0}), call.size(batch));
+    };
     // states[j][i] is the new value of state tensor j (hidden state or cell state) of layer i.
     std::vector<std::vector<Value>> states(kind.states);
     for (std::size_t i = 0; i < layers; ++i) {
@@ -107,10 +128,12 @@ Rule recurrent(const Kind& kind) {
       x = results[0];
       for (std::size_t j = 0; j < kind.states; ++j) states[j].push_back(results[j + 1]);
     }
+    if (may_be_empty) x = without_added_row(x);
     call.set_output(call.boolean("batch_first") ? transpose(call, x, {1, 0, 2}) : x);
     for (std::size_t j = 0; j < kind.states; ++j) {
-      call.set_output(
-          layers == 1 ? states[j].front() : graph.add("Concat", states[j], {{"axis", 0}}), j + 1);
+      const auto state =
+          layers == 1 ? states[j].front() : graph.add("Concat", states[j], {{"axis", 0}});
+      call.set_output(may_be_empty ? without_added_row(state) : state, j + 1);
     }
   };
 }
