@@ -287,6 +287,10 @@ std::vector<ExportCase> recurrent_layers() {
                 true),
       recurrent("gru", nn::GRU(nn::GRUOptions(3, 4).batch_first(true)), true),
       recurrent("rnn", nn::RNN(3, 4), false),
+      recurrent("rnn_relu",
+                nn::RNN(nn::RNNOptions(3, 4).num_layers(2).bidirectional(true).nonlinearity(
+                    torch::kReLU)),
+                false),
       make_case("UserRecurrentLayer", "cell_in_a_loop", LoopedCell(), {reals("x", {kBatch, 3})})};
 }
 

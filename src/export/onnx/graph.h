@@ -61,8 +61,8 @@ struct Constant {
   std::vector<Number> numbers;
 };
 
-using Attribute =
-    std::variant<int64_t, double, std::string, std::vector<int64_t>, std::vector<double>, Constant>;
+using Attribute = std::variant<int64_t, double, std::string, std::vector<int64_t>,
+                               std::vector<double>, std::vector<std::string>, Constant>;
 using Attributes = std::map<std::string, Attribute>;
 
 struct Node {

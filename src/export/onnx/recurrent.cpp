@@ -12,7 +12,8 @@ struct Kind {
   const char* op_type;
   std::vector<std::size_t> gates;  ///< indices of LibTorch's gates, in the order of ONNX's weights
   std::size_t states;              ///< number of state tensors
-  Attributes attributes;
+  Attributes attributes = {};
+  std::string activation = {};  ///< in each direction; empty for ONNX's default
 };
 
 /// Reorders the gates of a weight or bias from LibTorch's order to ONNX's order, and adds a leading
@@ -64,6 +65,9 @@ std::vector<Value> run_layer(Call& call, const Kind& kind, Value x,
   auto attributes = kind.attributes;
   const auto& shape = call.result_sizes(1);
   attributes["hidden_size"] = call.fixed(shape.back(), "the size of the hidden state");
+  if (!kind.activation.empty()) {
+    attributes["activations"] = std::vector<std::string>(directions, kind.activation);
+  }
   attributes["direction"] = directions == 2 ? "bidirectional" : "forward";
   auto results =
       graph.add(kind.op_type, arguments, attributes, std::vector<Type>(1 + kind.states, x.type));
@@ -94,8 +98,7 @@ Rule recurrent(const Kind& kind) {
     if (call.rank("input") != 3)
       call.fail("expected a batched input with 3 dimensions, found " +
                 std::to_string(call.rank("input")) + " dimensions");
-    auto given =
-        kind.states == 1 ? std::vector<Value>{call.tensor("hx")} : call.tensors("hx");
+    auto given = kind.states == 1 ? std::vector<Value>{call.tensor("hx")} : call.tensors("hx");
     const auto weights = call.tensors("params");
     const std::size_t directions = call.boolean("bidirectional") ? 2 : 1;
     const auto layers = static_cast<std::size_t>(call.integer("num_layers"));
@@ -141,9 +144,10 @@ Rule recurrent(const Kind& kind) {
 }  // namespace
 
 void add_recurrent_rules(Rules& rules) {
-  rules["lstm.input"] = recurrent({"LSTM", {0, 3, 1, 2}, 2, {}});
+  rules["lstm.input"] = recurrent({"LSTM", {0, 3, 1, 2}, 2});
   rules["gru.input"] = recurrent({"GRU", {1, 0, 2}, 1, {{"linear_before_reset", 1}}});
-  rules["rnn_tanh.input"] = recurrent({"RNN", {0}, 1, {}});
+  rules["rnn_tanh.input"] = recurrent({"RNN", {0}, 1});
+  rules["rnn_relu.input"] = recurrent({"RNN", {0}, 1, {}, "Relu"});
 }
 
 }  // namespace attend::onnx

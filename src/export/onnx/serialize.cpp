@@ -72,6 +72,7 @@ struct SetAttribute {
   void operator()(const std::string& text) const { node.s_(name, text); }
   void operator()(const std::vector<int64_t>& numbers) const { node.is_(name, numbers); }
   void operator()(const std::vector<double>& numbers) const { node.fs_(name, numbers); }
+  void operator()(const std::vector<std::string>& texts) const { node.ss_(name, texts); }
   void operator()(const Constant& constant) const { node.t_(name, tensor_of(constant)); }
 };
 
