@@ -1,5 +1,7 @@
 #include "export/call_sites.h"
 
+#include "export/trace.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <torch/csrc/jit/frontend/tracer.h>
@@ -27,11 +29,6 @@ namespace jit = torch::jit;
 using CallStacks = std::unordered_map<const jit::Node*, CallStack>;
 
 thread_local CallStacks* recording = nullptr;
-
-/// Returns the newest node of the trace on this thread.
-const jit::Node* newest_node() {
-  return jit::tracer::getTracingState()->graph->block()->return_node()->prev();
-}
 
 /// A running operator call in a trace.
 struct RunningCall : at::ObserverContext {

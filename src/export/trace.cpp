@@ -7,6 +7,8 @@
 #include "export/specialized_dimension.h"
 
 #include <ATen/ScalarOps.h>
+#include <ATen/TracerMode.h>
+#include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <memory>
 #include <optional>
 #include <set>
 #include <stdexcept>
@@ -152,6 +155,53 @@ void check_generators(const jit::Graph& graph, const std::string& name) {
   }
 }
 
+/// A running operator call in a trace.
+struct CallInTrace : at::ObserverContext {
+  const jit::Node* last_node_before = nullptr;
+};
+
+std::unique_ptr<at::ObserverContext> start_call(const at::RecordFunction& /*function*/) {
+  if (!jit::tracer::isTracing()) return nullptr;
+  auto call = std::make_unique<CallInTrace>();
+  call->last_node_before = newest_node();
+  return call;
+}
+
+/// Copies the constants that the operator added to the trace, if their storages do not own their
+/// memory.
+void copy_foreign_constants(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+  if (context == nullptr || !jit::tracer::isTracing()) return;
+  const auto* end = static_cast<CallInTrace*>(context)->last_node_before;
+  for (auto* node = newest_node(); node != end; node = node->prev()) {
+    if (node->kind() != c10::prim::Constant || !node->hasAttribute(jit::attr::value) ||
+        node->kindOf(jit::attr::value) != jit::AttributeKind::t) {
+      continue;
+    }
+    const auto& constant = node->t(jit::attr::value);
+    // The storage of torch::from_blob has no allocator. It may have a deleter that frees nothing.
+    if (!constant.has_storage() || constant.storage().allocator() != nullptr) continue;
+    const at::tracer::impl::NoTracerDispatchMode not_traced;
+    node->t_(jit::attr::value, constant.clone());
+  }
+}
+
+/// While an object exists, traces on this thread copy the constants that `copy_foreign_constants`
+/// describes. They are copied after each operator, since `forward` may free the memory of
+/// torch::from_blob before it returns.
+class CopyForeignConstants {
+ public:
+  CopyForeignConstants()
+      : callback_(at::addThreadLocalCallback(
+            at::RecordFunctionCallback(start_call, copy_foreign_constants)
+                .scopes({at::RecordScope::FUNCTION}))) {}
+  ~CopyForeignConstants() { at::removeCallback(callback_); }
+  CopyForeignConstants(const CopyForeignConstants&) = delete;
+  CopyForeignConstants& operator=(const CopyForeignConstants&) = delete;
+
+ private:
+  at::CallbackHandle callback_;
+};
+
 /// Removes the dropout operators whose argument `train` is false. The tracer records these
 /// operators, although they return their input.
 void remove_dropout(jit::Graph& graph) {
@@ -173,6 +223,10 @@ void remove_dropout(jit::Graph& graph) {
 }
 
 }  // namespace
+
+jit::Node* newest_node() {
+  return jit::tracer::getTracingState()->graph->block()->return_node()->prev();
+}
 
 bool is_call(const jit::Node& node) {
   switch (node.kind()) {
@@ -249,6 +303,7 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
   };
   std::shared_ptr<jit::tracer::TracingState> state;
   try {
+    const CopyForeignConstants copy;
     state = trace().first;
   } catch (const c10::Error& error) {
     const std::string_view what = error.what_without_backtrace();

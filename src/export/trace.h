@@ -18,6 +18,9 @@ torch::jit::Module to_script_module(const torch::nn::Module& module);
 /// Returns true if a node of a trace is an operator call, not a constant, list or attribute.
 bool is_call(const torch::jit::Node& node);
 
+/// Returns the newest node of the trace on this thread.
+torch::jit::Node* newest_node();
+
 /// Returns the constants of a graph, without the constants of nested blocks.
 std::vector<c10::IValue> graph_constants(const torch::jit::Graph& graph);
 

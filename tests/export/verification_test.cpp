@@ -17,6 +17,7 @@
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/nn/modules/linear.h>
 
+#include <array>
 #include <locale>
 #include <string_view>
 #include <thread>
@@ -393,6 +394,22 @@ TEST(Export, ErrorNamesTheMethodThatSpecializesASize) {
 TEST_P(EachFormat, AcceptsExpandedBuffers) {
   const auto mask = module->register_buffer("mask", torch::ones({1}).expand({6}));
   write([&](const auto& x) { return x[0] + mask[0]; }, {torch::randn({4, 6})});
+}
+
+/// The tensors are constants of the trace. Their memory is reused before forward returns.
+TEST_P(EachFormat, CopiesConstantsInForeignMemory) {
+  const auto forward = [](const torch::Tensor& x) {
+    std::array<float, 4> numbers{1, 2, 3, 4};
+    std::array<int64_t, 1> length{x.size(1)};
+    const auto scale = torch::from_blob(numbers.data(), {4, 1});
+    const auto offset = torch::from_blob(numbers.data(), {2, 2}, [](void*) {}).slice(0, 1);
+    const auto divisor = torch::from_blob(length.data(), {1}, torch::kLong);
+    auto y = (x * scale + offset.sum()) / divisor;
+    numbers.fill(-1);
+    length.fill(-1);
+    return y;
+  };
+  EXPECT_EQ(write(forward).max_abs_diff, 0.0);
 }
 
 TEST_P(EachFormat, AcceptsBoolScalars) {
