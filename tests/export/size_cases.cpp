@@ -93,6 +93,18 @@ std::vector<ExportCase> computed_arguments() {
     return Tensors{x.narrow(1, 0, std::min<N>(t, 7)), y.slice(1, std::max<N>(t - 5, 0)),
                    torch::zeros({std::max<N>(t, 6)}), torch::ones({std::min<N>(t, 512)}).sum()};
   });
+  with("quotients", [](T x, T y, N b, N t) {
+    return Tensors{
+        torch::ones({t * (t + 1) / 2}).cumsum(0), torch::zeros({t / 2 + t / 3}) + y.sum(),
+        torch::arange((t + 1) / 2 + (t + 2) / 3), torch::full({b * t / 4}, 2),
+        torch::ones({(b / 2) * ((t + 3) / 4)}),   x * (t * (t - 1) / 2 + 1)};
+  });
+  with("minimum_and_maximum", [](T x, T y, N b, N t) {
+    const auto side = std::max(b, t);  // pads x to a square
+    return Tensors{x.narrow(1, 0, std::min(b, t)),
+                   F::pad(y, F::PadFuncOptions({0, 0, 0, side - t, 0, side - b})),
+                   torch::ones({2 * side}), y.slice(0, 0, std::min(b, t)).sum(0)};
+  });
   with("root", [](T x, T, N b, N t) {
     const auto side = static_cast<N>(std::sqrt(static_cast<double>(t)));
     return x.narrow(1, 0, side * side).reshape({b, side, side, 6}).mean(2);
@@ -311,8 +323,7 @@ std::vector<ExportCase> empty_batches() {
   with_states("gru", nn::GRU(nn::GRUOptions(3, 4).batch_first(true)), {any_batch(), kLength, 3});
   with_states("rnn", nn::RNN(3, 4), {kLength, any_batch(), 3});
   cases.push_back(make_case(
-      "UserEmptyBatch", "lstm",
-      nn::LSTM(nn::LSTMOptions(3, 4).num_layers(2).bidirectional(true)),
+      "UserEmptyBatch", "lstm", nn::LSTM(nn::LSTMOptions(3, 4).num_layers(2).bidirectional(true)),
       {reals("x", {kLength, any_batch(), 3})}, [](auto& module, const Tensors& in) -> Outputs {
         const auto [output, states] = module.forward(in.at(0));
         return std::vector{output, std::get<0>(states), std::get<1>(states)};

@@ -132,6 +132,75 @@ TEST(SymbolicShapes, PreferQuotientsWithSmallDivisors) {
   EXPECT_EQ(text_of(*sizes.find({1, 1, 2, 2, 3, 3, 3, 4})), "(1 + n) // 2");
 }
 
+TEST_F(SymbolicShapesTest, FindsQuotientsOfPolynomials) {
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a * (a + 1) / 2; }), "(s0 + s0*s0) // 2");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a * (a * a - 1) / 6; }),
+            "(-1*s0 + s0*s0*s0) // 6");
+  // Later sizes can be polynomials of the quotient.
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return b + a * (a - 1) / 2; }),
+            "-1*s0 + s1 + (s0 + s0*s0) // 2");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return a * b / 4; }), "s0*s1 // 4");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return (a * b + 2) / 3; }), "(2 + s0*s1) // 3");
+}
+
+TEST_F(SymbolicShapesTest, FindsProductsOfQuotients) {
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return (a / 2) * b; }), "(s0 // 2)*s1");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 5 * (a / 2) * ((b + 1) / 2); }),
+            "5*(s0 // 2)*((1 + s1) // 2)");
+}
+
+TEST(SymbolicShapes, FindSumsOfQuotients) {
+  // All pairs of some of the sizes that are near a minimum of 1.
+  std::vector<int64_t> one, other;
+  for (const int64_t a : {2, 3, 4, 5, 7, 10, 15, 23, 36, 57}) {
+    for (const int64_t b : {2, 3, 5, 7, 10}) {
+      one.push_back(a);
+      other.push_back(b);
+    }
+  }
+  std::vector<std::size_t> all(one.size());
+  std::iota(all.begin(), all.end(), 0);
+  const auto found = [&](int64_t (*function)(int64_t, int64_t)) {
+    SymbolicShapes sizes({"s0", "s1"}, {one, other}, all);
+    std::vector<int64_t> values;
+    for (std::size_t i = 0; i < one.size(); ++i) values.push_back(function(one[i], other[i]));
+    const auto size = sizes.find(values);
+    return size ? text_of(*size) : "none";
+  };
+  EXPECT_EQ(found([](int64_t a, int64_t) { return a / 2 + a / 3; }), "s0 // 2 + s0 // 3");
+  EXPECT_EQ(found([](int64_t a, int64_t) { return (a + 1) / 2 + (a + 2) / 3; }),
+            "(1 + s0) // 2 + (2 + s0) // 3");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return (a + 2) / 3 + (b + 1) / 2; }),
+            "(1 + s1) // 2 + (2 + s0) // 3");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 2 * b + 1 - a / 3; }),
+            "-1*(s0 // 3) + 1 + 2*s1");
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return a / 2 + 3 * (a / 3) + b / 2; }), "none");
+}
+
+TEST_F(SymbolicShapesTest, FindsMinimaOfTwoSizes) {
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return std::min(a, b); }), "min(s0, s1)");
+  // Later sizes can be polynomials of the minimum.
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 2 * a * std::min(a, b); }), "2*s0*min(s0, s1)");
+}
+
+TEST_F(SymbolicShapesTest, FindsMaximaOfTwoSizes) {
+  EXPECT_EQ(found([](int64_t a, int64_t b) { return 3 + std::max(a, b) - b; }),
+            "3 + -1*min(s0, s1) + s0");
+}
+
+/// With so few values, many expressions would agree.
+TEST(SymbolicShapes, DoNotSumQuotientsOfFewValues) {
+  SymbolicShapes sizes({"s0"}, {{2, 3, 4, 5, 6}}, {0, 1, 2, 3, 4});
+  EXPECT_FALSE(sizes.find({1, 2, 3, 3, 5}));
+}
+
+/// In these runs, the sum is a line up to the last size.
+TEST(SymbolicShapes, RejectExpressionsThatDifferInOneRun) {
+  SymbolicShapes sizes({"s0"}, {{2, 3, 4, 5, 6, 7, 8, 9, 4096}}, {0, 1, 2, 3, 4, 5, 6, 7});
+  EXPECT_FALSE(sizes.find({3, 6, 10, 15, 21, 28, 36, 45, 4096}));  // s0 * (s0 + 1) / 2
+  EXPECT_FALSE(sizes.find({1, 2, 3, 3, 5, 5, 6, 7, 3000}));        // s0 / 2 + s0 / 3
+}
+
 TEST_F(SymbolicShapesTest, FindsRemainders) {
   EXPECT_EQ(found([](int64_t a, int64_t) { return a % 3; }), "s0 % 3");
   EXPECT_EQ(found([](int64_t a, int64_t) { return 5 + (a + 1) % 2; }), "5 + (1 + -1*s0) % 2");

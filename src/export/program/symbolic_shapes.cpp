@@ -43,6 +43,12 @@ constexpr int64_t kMaxFactor = 3;
 /// kMinValuesOfQuotient values that are not clamped: with only 2 values, many quotients would fit.
 constexpr std::size_t kMinValuesOfLine = 2;
 constexpr std::size_t kMinValuesOfQuotient = 3;
+/// Products and sums of two quotients, which have more parameters, are tried only if the size has
+/// at least this number of different values.
+constexpr std::size_t kMinValuesOfPair = 6;
+/// Multiples of a size are searched as polynomials with integer coefficients: half of a polynomial
+/// has this multiple, for example. The quotients have divisors that divide this number.
+constexpr int64_t kMultiple = 24;
 
 /// Returns the product modulo 2^64: products of large sizes may overflow, and an overflow of signed
 /// integers is undefined behavior.
@@ -52,6 +58,23 @@ int64_t wrapping_product(int64_t one, int64_t other) {
 
 int64_t wrapping_sum(int64_t one, int64_t other) {
   return static_cast<int64_t>(static_cast<uint64_t>(one) + static_cast<uint64_t>(other));
+}
+
+RunValues product_of(const RunValues& values, const RunValues& others) {
+  RunValues products;
+  for (std::size_t run = 0; run < values.size(); ++run) {
+    products.push_back(wrapping_product(values[run], others[run]));
+  }
+  return products;
+}
+
+/// Returns values + factor * others.
+RunValues sum_of(const RunValues& values, int64_t factor, const RunValues& others) {
+  RunValues sums;
+  for (std::size_t run = 0; run < values.size(); ++run) {
+    sums.push_back(wrapping_sum(values[run], wrapping_product(factor, others[run])));
+  }
+  return sums;
 }
 
 /// A product of variables. The monomial without factors is the constant 1.
@@ -73,10 +96,7 @@ std::vector<Monomial> monomials(const Variables& variables, std::size_t degree) 
       for (auto next = last[begin]; next < variables.size(); ++next) {
         auto product = all[begin];
         product.factors.push_back(variables[next]->expression);
-        const auto& factor = variables[next]->values;
-        for (std::size_t run = 0; run < factor.size(); ++run) {
-          product.values[run] = wrapping_product(product.values[run], factor[run]);
-        }
+        product.values = product_of(product.values, variables[next]->values);
         all.push_back(std::move(product));
         last.push_back(next);
       }
@@ -107,9 +127,7 @@ struct Polynomial {
   RunValues values() const {
     RunValues sums(terms.front().second.values.size(), 0);
     for (const auto& [factor, monomial] : terms) {
-      for (std::size_t run = 0; run < sums.size(); ++run) {
-        sums[run] = wrapping_sum(sums[run], wrapping_product(factor, monomial.values[run]));
-      }
+      sums = sum_of(sums, factor, monomial.values);
     }
     return sums;
   }
@@ -328,6 +346,133 @@ std::optional<Polynomial> find_quotient(const Variables& variables, const Wanted
   return simplest;
 }
 
+/// Returns the products of two of the variables.
+std::vector<Variable> products_of(const Variables& variables) {
+  std::vector<Variable> products;
+  for (auto& monomial : monomials(variables, 2)) {
+    if (monomial.factors.size() < 2) continue;
+    products.push_back({Expression(Kind::mul, monomial.factors), std::move(monomial.values)});
+  }
+  return products;
+}
+
+Variables pointers_to(const std::vector<Variable>& variables) {
+  Variables pointers;
+  for (const auto& variable : variables) pointers.push_back(&variable);
+  return pointers;
+}
+
+/// Returns a quotient of a polynomial of one or two variables that equals `values` and has no
+/// remainder in any run, such as s0 * (s0 + 1) / 2. Returns nullopt if there is none.
+std::optional<Expression> find_exact_quotient(const Variables& variables, const RunValues& values,
+                                              const Indices& fitted) {
+  if (are_large(values)) return std::nullopt;
+  RunValues multiples;
+  for (const auto value : values) multiples.push_back(kMultiple * value);
+  const WantedSize target(multiples, /*has_min=*/false, /*has_max=*/false);
+  for (std::size_t count = 1; count <= 2; ++count) {
+    auto polynomial = find_polynomial(variables, count, target, fitted);
+    if (!polynomial) continue;
+    auto divisor = kMultiple;
+    for (const auto& term : polynomial->terms) divisor = std::gcd(divisor, term.first);
+    for (auto& term : polynomial->terms) term.first /= divisor;
+    return Expression(Kind::floor_div, {polynomial->expression(), Expression(kMultiple / divisor)});
+  }
+  return std::nullopt;
+}
+
+/// Returns the quotients of the variables, rounded down or up, that are not constant. Their
+/// divisors are at most kSmallDivisor and increase.
+std::vector<Variable> quotients_of(const Variables& variables) {
+  std::vector<Variable> quotients;
+  for (int64_t divisor = 2; divisor <= kSmallDivisor; ++divisor) {
+    for (const auto* variable : variables) {
+      if (are_large(variable->values)) continue;
+      for (const auto added : {int64_t{0}, divisor - 1}) {
+        Variable quotient{Expression(Kind::floor_div, {line_of(added, 1, *variable).expression(),
+                                                       Expression(divisor)}),
+                          variable->values};
+        for (auto& value : quotient.values) value = c10::div_floor_integer(value + added, divisor);
+        if (!is_constant(quotient.values)) quotients.push_back(std::move(quotient));
+      }
+    }
+  }
+  return quotients;
+}
+
+/// Returns an integer multiplied by the product of a quotient and a variable or another quotient,
+/// if it equals `values`. Returns nullopt if there is no such product.
+std::optional<Expression> find_product_of_quotients(const std::vector<Variable>& quotients,
+                                                    Variables others, const RunValues& values) {
+  const auto more = pointers_to(quotients);
+  others.insert(others.end(), more.begin(), more.end());
+  const auto largest =
+      static_cast<std::size_t>(std::max_element(values.begin(), values.end()) - values.begin());
+  for (const auto& quotient : quotients) {
+    for (const auto* other : others) {
+      const auto product = wrapping_product(quotient.values[largest], other->values[largest]);
+      if (product == 0 || values[largest] % product != 0) continue;
+      const Polynomial multiple{{{values[largest] / product,
+                                  {{quotient.expression, other->expression},
+                                   product_of(quotient.values, other->values)}}}};
+      if (multiple.values() == values) return multiple.expression();
+    }
+  }
+  return std::nullopt;
+}
+
+/// Returns the sum of a quotient, or of its negative, and a line or quotient of another variable,
+/// if it equals `values`. Returns nullopt if there is no such sum.
+std::optional<Expression> find_sum_of_quotients(const std::vector<Variable>& quotients,
+                                                const Variables& others, const RunValues& values) {
+  for (const auto& quotient : quotients) {
+    for (const int64_t sign : {1, -1}) {
+      const auto rest = sum_of(values, -sign, quotient.values);
+      const WantedSize target(rest, /*has_min=*/false, /*has_max=*/false);
+      for (const auto* other : others) {
+        auto found = find_line(*other, target);
+        auto max_divisor = kSmallDivisor;
+        if (!found) found = find_quotient(*other, target, /*slope=*/1, max_divisor);
+        if (!found) continue;
+        auto& terms = found->terms;
+        terms.insert(terms.begin(), {sign, {{quotient.expression}, quotient.values}});
+        return found->expression();
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+/// Returns added + factor * extremum, plus or minus one of two variables or nothing, if it equals
+/// `values`, such as s0 - min(s0, s1). The extremum is the minimum or the maximum of the variables,
+/// and differs from each of them in a run. Also returns the extremum. Returns nullopt if there is
+/// no such expression.
+std::optional<std::pair<Expression, Variable>> find_extremum(const Variables& variables,
+                                                             const RunValues& values) {
+  for (const auto* one : variables) {
+    for (const auto* other : variables) {
+      if (one == other) break;
+      for (const auto kind : {Kind::min, Kind::max}) {
+        Variable extremum{Expression(kind, {other->expression, one->expression}), {}};
+        for (std::size_t run = 0; run < values.size(); ++run) {
+          const auto [least, most] = std::minmax(one->values[run], other->values[run]);
+          extremum.values.push_back(kind == Kind::min ? least : most);
+        }
+        if (extremum.values == one->values || extremum.values == other->values) continue;
+        for (const auto& [factor, added] :
+             {std::pair{0, one}, {-1, one}, {1, one}, {-1, other}, {1, other}}) {
+          const auto rest = sum_of(values, -factor, added->values);
+          auto line = find_line(extremum, {rest, /*has_min=*/false, /*has_max=*/false});
+          if (!line) continue;
+          line->terms.push_back({factor, {{added->expression}, added->values}});
+          return std::pair(line->expression(), extremum);
+        }
+      }
+    }
+  }
+  return std::nullopt;
+}
+
 /// Returns an expression for a size that has two values: the smaller value up to a threshold of a
 /// variable, and the larger value above the threshold. An example is the size of x.slice(1, 2, 3).
 /// Returns nullopt for other sizes. Also returns nullopt unless the runs show the exact threshold
@@ -453,7 +598,33 @@ std::optional<Expression> SymbolicShapes::find_expression(const RunValues& value
       return found->expression();
     }
   }
-  return std::nullopt;
+  auto found = find_in_two_variables(values);
+  if (found) variables_.push_back({*found, values});
+  return found;
+}
+
+/// Returns an expression that equals `values` in all runs, or nullopt if none is found. Searches
+/// for the minimum or maximum of two variables, then for a quotient of a polynomial or of a
+/// product, and then for products and sums of two quotients.
+std::optional<Expression> SymbolicShapes::find_in_two_variables(const RunValues& values) {
+  if (are_large(values)) return std::nullopt;
+  const auto variables = recent();
+  if (const auto found = find_extremum(variables, values)) {
+    const auto& [expression, extremum] = *found;
+    add(extremum.expression, extremum.values);  // products with it are found later
+    return expression;
+  }
+  if (auto found = find_exact_quotient(variables, values, fitted_)) return found;
+  const WantedSize plain(values, /*has_min=*/false, /*has_max=*/false);
+  if (num_values(plain) < kMinValuesOfPair) return std::nullopt;
+  const auto products = products_of(variables);
+  if (const auto found = find_quotient(pointers_to(products), plain)) return found->expression();
+  // Of the symbols alone, since there are many pairs of quotients.
+  const Variables symbols(variables.begin(),
+                          variables.begin() + static_cast<std::ptrdiff_t>(num_symbols_));
+  const auto quotients = quotients_of(symbols);
+  if (auto found = find_product_of_quotients(quotients, variables, values)) return found;
+  return find_sum_of_quotients(quotients, variables, values);
 }
 
 /// Returns an expression of one variable that equals `values` in all runs, or nullopt if none is

@@ -51,6 +51,7 @@ class ATTEND_API SymbolicShapes {
   std::vector<const Variable*> recent() const;
   std::optional<Expression> find_expression(const std::vector<int64_t>& values);
   std::optional<Expression> find_in_one_variable(const std::vector<int64_t>& values) const;
+  std::optional<Expression> find_in_two_variables(const std::vector<int64_t>& values);
 
   std::vector<std::size_t> fitted_;  // ascending
   std::size_t num_symbols_;
