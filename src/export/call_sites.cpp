@@ -59,22 +59,20 @@ void record_end(const at::RecordFunction& /*function*/, at::ObserverContext* con
 /// frames of this function and of its callers.
 constexpr std::string_view kTracing = "attend::add_traced_method";
 
-/// `file`: path of the source, or "".
+/// `file`: path of the source, or "". If it is known, it decides: addr2line names inlined functions
+/// without their namespace, and the innermost of them like the function into which all are inlined,
+/// which may be a function of std that calls a lambda of the user.
 bool is_library(std::string_view function, std::string_view file) {
-  constexpr std::array<std::string_view, 7> kLibraries{"at::",
-                                                       "c10::",
-                                                       "torch::",
-                                                       "std::",
-                                                       "__gnu_cxx::",
-                                                       "??",
-                                                       "attend::(anonymous namespace)::record_"};
-  // Names of inlined functions may lack the namespace.
+  constexpr std::string_view kRecording = "attend::(anonymous namespace)::record_";
+  constexpr std::array<std::string_view, 6> kLibraries{
+      "at::", "c10::", "torch::", "std::", "__gnu_cxx::", "??"};
   constexpr std::array<std::string_view, 4> kHeaders{"/include/c++/", "/include/ATen/",
                                                      "/include/c10/", "/include/torch/"};
   const auto begins = [&](std::string_view name) { return function.starts_with(name); };
   const auto contains = [&](std::string_view name) { return file.find(name) != file.npos; };
-  return function.empty() || std::any_of(kLibraries.begin(), kLibraries.end(), begins) ||
-         std::any_of(kHeaders.begin(), kHeaders.end(), contains);
+  if (function.empty() || begins(kRecording)) return true;
+  return file.empty() ? std::any_of(kLibraries.begin(), kLibraries.end(), begins)
+                      : std::any_of(kHeaders.begin(), kHeaders.end(), contains);
 }
 
 /// Returns a function name without its parameters. If the function is the handler of a

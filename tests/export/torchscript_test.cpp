@@ -3,6 +3,7 @@
 #include "attend/models/language_model.h"
 #include "io/files.h"
 #include "support/close.h"
+#include "support/optimized_forward.h"
 #include "support/specializing_modules.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
@@ -133,6 +134,17 @@ TEST(TorchScript, RejectsSpecializedDimensionsAndNamesTheCallSite) {
       },
       throws<std::runtime_error>("SpecializesBatchImpl::forward (specializing_modules.cpp:24)"));
   EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
+}
+
+TEST(TorchScript, NamesTheLineOfAnInlinedLambda) {
+  const TemporaryDirectory directory;
+  const torch::nn::Conv2d module(1, 1, 1);
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(module, optimized_forward(), {torch::ones({2, 5})}, directory / "m",
+                           {.dynamic = {{0, 1, "length"}}});
+      },
+      throws<std::runtime_error>("lambda (optimized_forward.cpp:19)"));
 }
 
 TEST(TorchScript, RejectsOptionsThatDoNotMatchTheExample) {
