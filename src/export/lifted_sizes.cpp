@@ -173,6 +173,7 @@ class Traces {
     num_regular_ = all_.size();
     for (const auto& sizes : schedule.below_2) trace_at(sizes);
     trace_at_growing_sizes(kManyElements);
+    trace_at_consecutive_sizes();
     trace_around_new_constants();
   }
 
@@ -300,6 +301,20 @@ class Traces {
                  [&](const SizesByName& sizes) { return trace_at(sizes); });
     for (const auto& dimension : dimensions_) {
       for (const auto size : dimension.growing) {
+        if (!loop.run_if_affordable(with_size(smallest_, dimension, size))) break;
+      }
+    }
+  }
+
+  /// Traces at the smallest sizes of each dimension. All of them are needed to see at which size a
+  /// constant changes: n / 4 and (n + 2) / 4, for example, may change between the same two sizes.
+  void trace_at_consecutive_sizes() {
+    constexpr int64_t kConsecutive = 16;
+    RunLoop loop(smallest_, {.bytes = kMaxBytes, .elements = kManyElements},
+                 [&](const SizesByName& sizes) { return trace_at(sizes); });
+    for (const auto& dimension : dimensions_) {
+      const auto smallest = smallest_.at(dimension.name);
+      for (auto size = smallest; size <= std::min(dimension.max, smallest + kConsecutive); ++size) {
         if (!loop.run_if_affordable(with_size(smallest_, dimension, size))) break;
       }
     }
