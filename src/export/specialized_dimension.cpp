@@ -5,12 +5,14 @@
 #include "export/traced_calls.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <algorithm>
 #include <sstream>
 #include <stdexcept>
+#include <string_view>
 
 namespace attend {
 namespace {
@@ -19,7 +21,13 @@ namespace jit = torch::jit;
 
 std::string text_of(const c10::IValue& value) {
   if (value.isTensor()) {
-    return "a tensor of shape " + shape_text(value.toTensor());
+    constexpr int64_t kFew = 4;
+    const auto& tensor = value.toTensor();
+    if (tensor.numel() > kFew) return "a tensor of shape " + shape_text(tensor);
+    std::vector<std::string> elements;
+    for (const auto& element : tensor.flatten().unbind())
+      elements.push_back(text_of(element.item()));
+    return fmt::format("a tensor with the elements {}", fmt::join(elements, ", "));
   }
   if (value.isDouble()) return fmt::format("{}", value.toDouble());  // `<<` writes "5."
   std::ostringstream text;
@@ -69,51 +77,107 @@ struct Trace {
 /// A difference between two traces, and what to change in forward if a size causes it.
 struct Description {
   std::string text;
-  const char* remedy;
+  std::string remedy;
 };
 
-/// Describes the first difference between two traces. Returns nullopt if there is none.
+/// Returns true if call `i` of a trace repeats an earlier one: the same operator at the same call
+/// site.
+bool is_repeated(const TracedCalls& calls, std::size_t i) {
+  const auto end = calls.nodes.begin() + static_cast<std::ptrdiff_t>(i);
+  return std::any_of(calls.nodes.begin(), end, [&](const jit::Node* earlier) {
+    const auto& node = *calls.nodes[i];
+    return earlier->kind() == node.kind() && calls.sites.same(*earlier, calls.sites, node);
+  });
+}
+
+/// Returns what to change if two traces differ from call `i` on.
+const char* remedy_of_divergence(const TracedCalls& one, const TracedCalls& other, std::size_t i) {
+  const auto& longer = one.nodes.size() > other.nodes.size() ? one : other;
+  const bool is_loop = one.nodes.size() != other.nodes.size() && is_repeated(longer, i);
+  return is_loop ? "the number of steps of a loop must not depend on a size: replace the loop by "
+                   "operators on whole tensors, such as cumsum or matmul, or a loop over a "
+                   "recurrent cell by torch::nn::LSTM, GRU or RNN"
+                 : "forward must call the same operators for all sizes: replace branches and loops "
+                   "that depend on a size by operators on whole tensors, or restrict the dimension "
+                   "by min and max to the sizes of one branch";
+}
+
+/// Returns an alternative to a computed argument of the operator `name`, or "".
+std::string_view alternative_of(std::string_view name) {
+  static const std::vector<std::pair<std::string_view, std::vector<std::string_view>>>
+      kAlternatives{
+          {"torch::unflatten and torch::flatten, which need no size", {"view", "reshape"}},
+          {"an operator such as torch::zeros_like, which takes the shape of a tensor",
+           {"zeros", "ones", "full", "empty", "rand", "randn", "new_zeros", "new_ones",
+            "new_full"}},
+          {"torch::ones_like(x).cumsum(dim), which counts the elements of a dimension",
+           {"arange", "linspace"}},
+          {"expand_as or broadcasting, which need no size",
+           {"expand", "repeat", "broadcast_to", "tile"}},
+          {"a negative index, which counts from the end", {"narrow", "slice", "select"}},
+          {"a constant padding, and slice the result", {"constant_pad_nd", "pad"}},
+          {"a scale factor",
+           {"upsample_nearest1d", "upsample_nearest2d", "upsample_linear1d", "upsample_bilinear2d",
+            "upsample_bicubic2d", "upsample_nearest3d", "upsample_trilinear3d"}},
+          {"an operator such as mean, which divides by the size itself", {"div", "div_"}}};
+  for (const auto& [alternative, names] : kAlternatives) {
+    if (std::find(names.begin(), names.end(), name) != names.end()) return alternative;
+  }
+  return "";
+}
+
+/// Returns what to change if an argument of `node` is a number that is no expression of sizes.
+std::string remedy_of_number(const jit::Node& node) {
+  const auto alternative = alternative_of(node.kind().toUnqualString());
+  return fmt::format(
+      "compute the argument from the sizes of tensors by +, -, *, /, %, std::min, std::max and "
+      "std::sqrt{}{}",
+      alternative.empty() ? "" : ", or use ", alternative);
+}
+
+/// Describes the first difference between two traces. Returns nullopt if there is none. If the
+/// traces call different operators, no argument was lifted: arguments that differ before are
+/// ignored, since most of them are sizes that can be lifted.
 std::optional<Description> find_difference(const Trace& one, const Trace& other,
                                            const std::set<ArgumentPosition>& lifted) {
   const auto& left = one.calls.nodes;
   const auto& right = other.calls.nodes;
   const auto diverges_at = [&](std::size_t i) {
-    return Description{
-        fmt::format("with {}, forward calls {}; with {}, it calls {}", one.inputs, one.text_of(i),
-                    other.inputs, other.text_of(i)),
-        "forward must call the same operators for all sizes: replace branches and loops that "
-        "depend on a size by operators on whole tensors, or restrict the dimension by min and max "
-        "to the sizes of one branch"};
+    return Description{fmt::format("with {}, forward calls {}; with {}, it calls {}", one.inputs,
+                                   one.text_of(i), other.inputs, other.text_of(i)),
+                       remedy_of_divergence(one.calls, other.calls, i)};
   };
-  std::optional<std::size_t> diverged;  // index of the first call with different call sites
+  std::optional<std::size_t> diverged;   // index of the first call with different call sites
+  std::optional<std::size_t> differing;  // index of the first call with different arguments
   const auto count = std::min(left.size(), right.size());
   for (std::size_t i = 0; i < count; ++i) {
     if (!diverged && !one.calls.sites.same(*left[i], other.calls.sites, *right[i])) diverged = i;
     if (left[i]->kind() != right[i]->kind()) return diverges_at(diverged.value_or(i));
-    const auto values = find_difference(i, *left[i], *right[i], lifted);
     const auto outputs =
         std::pair(traced_outputs(*left[i]).size(), traced_outputs(*right[i]).size());
-    if (!values && outputs.first == outputs.second) continue;
-    if (diverged) return diverges_at(*diverged);
-    if (!values) {
+    if (outputs.first != outputs.second) {
+      if (diverged) return diverges_at(*diverged);
       return Description{
           fmt::format("{} returns {} tensors for {}, but {} for {}{}",
                       left[i]->kind().toQualString(), outputs.first, one.inputs, outputs.second,
                       other.inputs, one.calls.sites.text_of(*left[i])),
           "the number of parts must not depend on a size: use torch::unflatten or Tensor::unfold"};
     }
-    return Description{
-        fmt::format("{} is called with the argument {} for {}, but with {} for {}{}",
-                    left[i]->kind().toQualString(), text_of(values->first), one.inputs,
-                    text_of(values->second), other.inputs, one.calls.sites.text_of(*left[i])),
-        values->first.isTensor()
-            ? "create the tensor with operators, such as torch::arange or torch::full, instead of "
-              "from C++ numbers"
-            : "compute the argument from the sizes of tensors by +, -, *, /, %, std::min, std::max "
-              "and std::sqrt, or use an operator such as torch::unflatten that needs no size"};
+    if (!differing && find_difference(i, *left[i], *right[i], lifted)) differing = i;
   }
   if (left.size() != right.size()) return diverges_at(diverged.value_or(count));
-  return std::nullopt;
+  if (!differing) return std::nullopt;
+  if (diverged && *diverged <= *differing) return diverges_at(*diverged);
+  const auto& node = *left[*differing];
+  const auto values = find_difference(*differing, *left[*differing], *right[*differing], lifted);
+  return Description{
+      fmt::format("{} is called with the argument {} for {}, but with {} for {}{}",
+                  node.kind().toQualString(), text_of(values->first), one.inputs,
+                  text_of(values->second), other.inputs, one.calls.sites.text_of(node)),
+      values->first.isTensor()
+          ? "create the tensor with operators, such as torch::arange or torch::full, instead of "
+            "from C++ numbers"
+          : remedy_of_number(node)};
 }
 
 }  // namespace

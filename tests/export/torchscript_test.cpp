@@ -14,6 +14,8 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/nn/modules/conv.h>
 
+#include <bit>
+
 namespace attend {
 namespace {
 
@@ -145,6 +147,59 @@ TEST(TorchScript, NamesTheLineOfAnInlinedLambda) {
                            {.dynamic = {{0, 1, "length"}}});
       },
       throws<std::runtime_error>("lambda (optimized_forward.cpp:19)"));
+}
+
+/// The sizes in the arguments of torch::zeros are not the reason.
+TEST(TorchScript, NamesTheLoopWhoseNumberOfStepsIsASize) {
+  const TemporaryDirectory directory;
+  const ExportOptions options{.dynamic = {{0, 0, "batch", 1, 8}, {0, 1, "length", 1, 8}}};
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(LoopsOverPositions(), torch::ones({2, 5}), directory / "m", options);
+      },
+      throws<std::runtime_error>(
+          "with inputs of shape (2, 5), forward calls aten::tanh, called from "
+          "attend::LoopsOverPositionsImpl::forward (specializing_modules.cpp:54); with (1, 1), it "
+          "calls no further operator; the number of steps of a loop must not depend on a size: "
+          "replace the loop by operators on whole tensors"));
+  EXPECT_THAT(
+      [&] {
+        export_torchscript(LoopsOverACell(), torch::ones({2, 5, 3}), directory / "m", options);
+      },
+      throws<std::runtime_error>("a loop over a recurrent cell by torch::nn::LSTM, GRU or RNN"));
+}
+
+/// The module multiplies, divides or creates with a number that is no expression of sizes.
+TEST(TorchScript, SuggestsAnAlternativeToTheOperator) {
+  const TemporaryDirectory directory;
+  const torch::nn::Conv2d module(1, 1, 1);
+  const auto expect_remedy = [&](torch::Tensor (*function)(const torch::Tensor& x, int64_t bits),
+                                 const char* remedy) {
+    const auto forward = [&](const std::vector<torch::Tensor>& in) -> Outputs {
+      return function(in[0], std::popcount(static_cast<uint64_t>(in[0].size(1))));
+    };
+    EXPECT_THAT(
+        [&] {
+          export_torchscript(module, forward, {torch::ones({2, 5})}, directory / "m",
+                             {.dynamic = {{0, 1, "length"}}});
+        },
+        throws<std::runtime_error>(remedy));
+  };
+  expect_remedy([](const auto&, int64_t n) { return torch::zeros({n}); }, "torch::zeros_like");
+  expect_remedy([](const auto&, int64_t n) { return torch::arange(n); }, "cumsum(dim)");
+  expect_remedy([](const auto& x, int64_t n) { return x / n; }, "such as mean");
+  expect_remedy([](const auto& x, int64_t n) { return x.narrow(1, 0, n); }, "a negative index");
+  expect_remedy(
+      [](const auto& x, int64_t n) {
+        return x.sum() * torch::ones({6}).view({n, -1});
+      },
+      "torch::unflatten");
+  expect_remedy([](const auto& x, int64_t n) { return x.sum() * torch::ones({1}).expand({n}); },
+                "expand_as or broadcasting");
+  expect_remedy(
+      [](const auto& x, int64_t n) { return x + torch::tensor({static_cast<float>(n)}); },
+      "a tensor with the elements 2 for inputs of shape (2, 5), but with a tensor with the "
+      "elements 1 for (2, 1)");
 }
 
 TEST(TorchScript, RejectsOptionsThatDoNotMatchTheExample) {

@@ -40,4 +40,21 @@ torch::Tensor DoublesLongInputsImpl::forward(const torch::Tensor& x) {
   return y * 3 + 1;
 }
 
+torch::Tensor LoopsOverACellImpl::forward(const torch::Tensor& x) {
+  auto state = torch::zeros({x.size(0), 4});
+  for (int64_t t = 0; t < x.size(1); ++t) {
+    state = cell(x.select(1, t), state);
+  }
+  return state;
+}
+
+torch::Tensor LoopsOverPositionsImpl::forward(const torch::Tensor& x) {
+  auto sum = torch::zeros({x.size(0)});
+  for (int64_t t = 0; t < x.size(1); ++t) {
+    sum = sum.tanh();
+    sum = sum + x.select(1, t);
+  }
+  return sum;
+}
+
 }  // namespace attend

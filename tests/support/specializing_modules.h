@@ -36,6 +36,19 @@ struct CallsInlinedFunctionImpl : torch::nn::Module {
 };
 TORCH_MODULE(CallsInlinedFunction);
 
+/// Calls a cell for each position of sequences of shape (B, T, 3).
+struct LoopsOverACellImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x);
+  torch::nn::GRUCell cell = register_module("cell", torch::nn::GRUCell(3, 4));
+};
+TORCH_MODULE(LoopsOverACell);
+
+/// Adds the positions of sequences of shape (B, T) in a loop.
+struct LoopsOverPositionsImpl : torch::nn::Module {
+  torch::Tensor forward(const torch::Tensor& x);
+};
+TORCH_MODULE(LoopsOverPositions);
+
 /// Calls additional operators for long inputs.
 struct DoublesLongInputsImpl : torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x);
