@@ -35,7 +35,7 @@ TEST(EnumNames, EveryEnumeratorHasAName) {
   expect_names_of(Activation::swiglu, "swiglu");
   expect_names_of(NormOrder::parallel_separate_norms, "parallel_separate_norms");
   expect_names_of(PositionEmbedding::sinusoidal, "sinusoidal");
-  expect_names_of(TokenizerKind::subword, "subword");
+  expect_names_of(TokenizerKind::published, "published");
   expect_names_of(train::OptimizerKind::muon, "muon");
   expect_names_of(train::ScheduleKind::wsd, "wsd");
 }

@@ -124,14 +124,15 @@ torch::ScalarType scalar_type(ExportDtype dtype) {
 /// Writes the folder of a published model. The dtype is that of the model, unless --dtype is given.
 void write_folder(const ExportArguments& arguments) {
   const auto& directory = arguments.run.directory();
-  const auto dtype = arguments.dtype ? std::optional(scalar_type(*arguments.dtype)) : std::nullopt;
-  const bool is_folder = is_pretrained(directory);
-  auto pretrained = is_folder ? arguments.run.load_pretrained(dtype)
+  check_output_folder(arguments.out, directory);
+  const auto pretrained = is_pretrained(directory)
+                              ? arguments.run.load_pretrained()
                               : as_pretrained(arguments.run.load_if_not_pretrained());
-  if (dtype && !is_folder) module_of(pretrained.model).to(*dtype);
+  SavePretrainedOptions options;
+  if (arguments.dtype) options.dtype = scalar_type(*arguments.dtype);
   {
     const Activity activity("exporting");
-    save_pretrained(pretrained, arguments.out);
+    save_pretrained(pretrained, arguments.out, options);
   }
   const auto config = nlohmann::json::parse(read_bytes(fs::path(arguments.out) / "config.json"));
   fmt::print("{}: {}, {}, {} bytes of weights\n", arguments.out,

@@ -29,8 +29,8 @@ const char* task_of(const Pretrained& pretrained, const std::string& folder) {
   if (std::holds_alternative<SequenceClassifier>(pretrained.model)) return "labelled-lines";
   throw InputError(fmt::format(
       "{}: found the model type {}, a seq2seq, expected a language model or an encoder, since no "
-      "task reads texts for a seq2seq; the commands embed, generate, eval, inspect and export "
-      "accept the folder itself",
+      "task reads texts for a seq2seq; the commands generate, inspect and export accept the folder "
+      "itself",
       folder, pretrained.model_type));
 }
 
@@ -54,6 +54,11 @@ void run_import(const ImportArguments& arguments) {
         arguments.folder,
         pretrained.lowercase ? std::string("do_lower_case")
                              : fmt::format("the prompt '{}'", printable(pretrained.prompt))));
+  }
+  if (pretrained.classes.size() == 1) {
+    throw InputError(
+        fmt::format("{}: the model has 1 class, whose logit is a score, expected 2 or more classes",
+                    arguments.folder));
   }
   const auto recipe = recipe_of(pretrained, arguments.folder);
   const auto vocab_size = train::token_embedding_weight(pretrained.model).size(0);
@@ -94,13 +99,11 @@ void add_import_command(CLI::App& app) {
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing run")
       ->group("Output");
   command->footer(
-      "The run has the weights in float32. All commands accept it; attend train --init-from "
-      "begins\n"
-      "with its weights. embed, generate, eval, inspect and export accept the folder itself, "
-      "too.\n\n"
+      "The run has the weights in float32; attend train --init-from begins with them. embed,\n"
+      "generate, eval, inspect and export accept the folder itself, too.\n\n"
       "Examples:\n"
       "  attend import Qwen3-0.6B -o runs/qwen3\n"
-      "  attend train --init-from runs/qwen3 --text notes.txt --lr 1e-5\n"
+      "  attend train --init-from runs/qwen3 --text notes.txt --max-seq-len 512\n"
       "  attend import all-MiniLM-L6-v2 -o runs/minilm\n"
       "  attend train --init-from runs/minilm --text reviews.csv");
   command->callback([=] { run_import(*arguments); });

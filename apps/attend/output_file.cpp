@@ -39,4 +39,10 @@ void check_output_file(const char* flag, const fs::path& out, const fs::path& ru
   if (!overwrite) fail(fmt::format("already exists; pass another {} FILE, or --overwrite", flag));
 }
 
+void check_output_folder(const fs::path& out, const fs::path& run) {
+  if (out.empty() || !is_inside(out, run)) return;
+  throw InputError(
+      fmt::format("{}: is in the folder {}; pass another -o DIR", out.string(), run.string()));
+}
+
 }  // namespace attend::app

@@ -11,4 +11,7 @@ namespace attend::app {
 void check_output_file(const char* flag, const std::filesystem::path& out,
                        const std::filesystem::path& run, bool overwrite);
 
+/// Throws InputError if the new folder `out` is in the folder `run` of a run or published model.
+void check_output_folder(const std::filesystem::path& out, const std::filesystem::path& run);
+
 }  // namespace attend::app

@@ -272,6 +272,16 @@ std::string read_start(const fs::path& path, std::size_t bytes) {
   return start;
 }
 
+void check_is_inside(const std::filesystem::path& file) {
+  std::error_code error;
+  const auto folder = std::filesystem::weakly_canonical(file.parent_path(), error);
+  const auto target = std::filesystem::weakly_canonical(file, error).parent_path();
+  if (target != folder && target != folder.parent_path().parent_path() / "blobs") {
+    throw InputError(fmt::format("{} is a link to a file in {}, expected one in {}", file.string(),
+                                 target.string(), folder.string()));
+  }
+}
+
 void check_is_regular(const fs::path& path) {
   std::error_code ignored;
   if (!fs::exists(path, ignored) || fs::is_directory(path, ignored)) {

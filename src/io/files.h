@@ -25,6 +25,16 @@ inline SizeLimit text_limit(int64_t max_bytes) {
   return {static_cast<std::size_t>(max_bytes), "`max_text_bytes`"};
 }
 
+/// True if `path` is the name of a file or folder in the same folder: not empty, without slashes,
+/// and neither "." nor "..".
+inline bool is_file_name(const std::filesystem::path& path) {
+  return !path.empty() && path.filename() == path && path != "." && path != "..";
+}
+
+/// Throws InputError if `file` is a symbolic link out of its folder, unless it is a link of Hugging
+/// Face's cache.
+ATTEND_API void check_is_inside(const std::filesystem::path& file);
+
 /// Throws InputError unless `path` is a regular file, so that a device without an end or a pipe
 /// without a writer does not block the program.
 ATTEND_API void check_is_regular(const std::filesystem::path& path);

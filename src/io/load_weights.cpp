@@ -61,7 +61,10 @@ void check_equal(const SafetensorsFiles& files, const std::vector<std::string>& 
 Path weights_file(const Path& folder) {
   const auto single = folder / "model.safetensors";
   const auto index = folder / "model.safetensors.index.json";
-  if (std::filesystem::exists(single)) return single;
+  if (std::filesystem::exists(single)) {
+    check_is_inside(single);
+    return single;
+  }
   if (std::filesystem::exists(index)) return index;
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (!std::filesystem::exists(folder / name)) continue;

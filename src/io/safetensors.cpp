@@ -73,27 +73,13 @@ std::map<std::string, std::string> files_of_index(const std::filesystem::path& p
   }
   std::map<std::string, std::string> files;
   for (const auto& [name, file] : map->items()) {
-    if (!file.is_string() || file.get<std::string>().empty() ||
-        std::filesystem::path(file.get<std::string>()).filename() != file.get<std::string>() ||
-        file == "." || file == "..") {
+    if (!file.is_string() || !is_file_name(file.get<std::string>())) {
       throw InputError(fmt::format("'{}' is in {}, expected the name of a file in the same folder",
                                    name, json_text(file)));
     }
     files.emplace(name, file.get<std::string>());
   }
   return files;
-}
-
-/// Throws InputError if `file` is a symbolic link out of its folder, unless it is a link of Hugging
-/// Face's cache.
-void check_is_inside(const std::filesystem::path& file) {
-  std::error_code error;
-  const auto folder = std::filesystem::weakly_canonical(file.parent_path(), error);
-  const auto target = std::filesystem::weakly_canonical(file, error).parent_path();
-  if (target != folder && target != folder.parent_path().parent_path() / "blobs") {
-    throw InputError(fmt::format("{} is a link to a file in {}, expected one in {}", file.string(),
-                                 target.string(), folder.string()));
-  }
 }
 
 }  // namespace

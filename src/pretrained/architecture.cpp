@@ -123,10 +123,9 @@ void read_rotary_scaling(JsonFields& reader, int64_t max_seq_len, int64_t origin
 }
 
 /// Returns the options of rotary positions.
-RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, double default_theta,
-                          double default_partial_rotary_factor) {
+RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, int64_t max_seq_len,
+                          double default_theta, double default_partial_rotary_factor) {
   RotaryOptions options;
-  const auto max_seq_len = reader.size("max_position_embeddings", 2048);
   const auto original = reader.size("original_max_position_embeddings", 0);
   options.theta = reader.number("rope_theta", default_theta);
   auto part = reader.number("partial_rotary_factor", default_partial_rotary_factor);
@@ -187,10 +186,11 @@ double partial_rotary_factor(int64_t rotary_dim, int64_t head_dim) {
   return part;
 }
 
-void declare_rotary(ConfigKeys& keys, RotaryOptions& options, int64_t head_dim,
+void declare_rotary(ConfigKeys& keys, RotaryOptions& options, int64_t head_dim, int64_t max_seq_len,
                     double default_theta, double default_partial_rotary_factor) {
   if (!keys.reads()) return write_rotary(keys, options, head_dim);
-  options = read_rotary(keys.reader(), head_dim, default_theta, default_partial_rotary_factor);
+  options = read_rotary(keys.reader(), head_dim, max_seq_len, default_theta,
+                        default_partial_rotary_factor);
 }
 
 const std::vector<Architecture>& architectures() {

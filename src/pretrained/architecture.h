@@ -38,7 +38,8 @@ ATTEND_API void ignore_common_keys(JsonFields& reader);
 /// `rope_theta`, `rope_scaling` and `partial_rotary_factor` (transformers 4), and writes all of
 /// them. The defaults of theta and of the rotated part of a head are those of the architecture.
 ATTEND_API void declare_rotary(ConfigKeys& keys, RotaryOptions& options, int64_t head_dim,
-                               double default_theta, double default_partial_rotary_factor = 1.0);
+                               int64_t max_seq_len, double default_theta,
+                               double default_partial_rotary_factor = 1.0);
 
 /// Returns the part of a head that is rotated: a number whose product with `head_dim` is rounded
 /// down to `rotary_dim`. 0 channels mean all.

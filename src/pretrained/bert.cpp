@@ -20,7 +20,9 @@ SequenceClassifierConfig post_norm_encoder() {
 
 /// Reads or writes the number of classes of a class such as BertForSequenceClassification.
 void declare_head(ConfigKeys& keys, SequenceClassifierConfig& config) {
-  if (!keys.class_name().ends_with("ForSequenceClassification") || !keys.reads()) return;
+  if (!keys.class_name().ends_with("ForSequenceClassification")) return;
+  keys.require("problem_type", "single_label_classification");
+  if (!keys.reads()) return;
   constexpr int64_t kDefaultLabels = 2;
   auto& reader = keys.reader();
   config.num_classes = reader.has("id2label") ? std::ssize(reader.object("id2label").json())
@@ -34,7 +36,7 @@ void declare_bert(ConfigKeys& keys, ModelConfig& any) {
   auto& stack = config.stack;
   keys.size("vocab_size", config.vocab_size, 30522);
   keys.size("max_position_embeddings", config.max_seq_len, 512);
-  keys.size("type_vocab_size", config.type_vocab_size, 2, 0);
+  keys.size("type_vocab_size", config.type_vocab_size, 2);
   keys.size("hidden_size", stack.embed_dim, 768);
   keys.size("num_hidden_layers", stack.num_layers, 12, 1, kMaxCount);
   keys.size("num_attention_heads", stack.num_heads, 12);

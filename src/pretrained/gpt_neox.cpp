@@ -54,7 +54,7 @@ void declare_gpt_neox(ConfigKeys& keys, ModelConfig& any) {
     check_same(keys.reader(), "rotary_emb_base", theta, "rope_theta");
     check_same(keys.reader(), "rotary_pct", part, "partial_rotary_factor");
   }
-  declare_rotary(keys, stack.rotary, head_dim, theta, part);
+  declare_rotary(keys, stack.rotary, head_dim, config.max_seq_len, theta, part);
   keys.require("attention_bias", true);
 }
 
@@ -84,7 +84,7 @@ WeightRows gpt_neox_weights(const ModelConfig& any) {
 
 std::vector<Architecture> gpt_neox_architectures() {
   return {{.model_type = "gpt_neox",
-           .classes = {"GPTNeoXForCausalLM", "GPTNeoXModel"},
+           .classes = {"GPTNeoXForCausalLM"},
            .prefix = "gpt_neox.",
            .head = "embed_out.",
            .base = gpt_neox_base(),

@@ -77,7 +77,7 @@ LanguageModelConfig& declare_common(ConfigKeys& keys, ModelConfig& any, const De
             defaults.head_dim == 0 ? stack.embed_dim / stack.num_heads : defaults.head_dim);
   keys.size("intermediate_size", stack.dim_feedforward, defaults.intermediate_size);
   keys.number("rms_norm_eps", stack.norm_eps, defaults.rms_norm_eps);
-  declare_rotary(keys, stack.rotary, stack.head_dim, defaults.rope_theta);
+  declare_rotary(keys, stack.rotary, stack.head_dim, config.max_seq_len, defaults.rope_theta);
   keys.require("attention_bias", false);
   keys.require("mlp_bias", false);
   return config;
@@ -334,7 +334,7 @@ std::vector<Architecture> llama_architectures() {
   const auto make = [](const char* model_type, const std::string& name,
                        const LanguageModelConfig& base, auto declare, auto weights) {
     return Architecture{.model_type = model_type,
-                        .classes = {name + "ForCausalLM", name + "Model"},
+                        .classes = {name + "ForCausalLM"},  // the base class has no head
                         .prefix = "model.",
                         .head = "lm_head.",
                         .base = base,

@@ -87,12 +87,18 @@ class NamedWeights {
   std::map<std::string, std::string> names_;  // in the files
 };
 
+/// Returns the option that ties the head to the token embedding; null if the model has none.
+bool* tie_embeddings(ModelConfig& any) {
+  if (auto* config = std::get_if<LanguageModelConfig>(&any)) return &config->tie_embeddings;
+  if (auto* config = std::get_if<Seq2SeqConfig>(&any)) return &config->tie_embeddings;
+  return nullptr;
+}
+
 /// Returns the row of a head that is tied to the token embedding, which a file may contain too.
 std::optional<WeightRow> tied_head(const ModelConfig& any, const Architecture& architecture) {
-  const auto* config = std::get_if<LanguageModelConfig>(&any);
-  if (config == nullptr || !config->tie_embeddings) return std::nullopt;
-  auto untied = *config;
-  untied.tie_embeddings = false;
+  auto untied = any;
+  auto* tied = tie_embeddings(untied);
+  if (tied == nullptr || !std::exchange(*tied, false)) return std::nullopt;
   const auto rows = architecture.weights(untied);
   return *std::ranges::find(rows.all(), "head.weight", &WeightRow::name);
 }
@@ -157,7 +163,7 @@ std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeig
       weights.read(*head).equal(weights.read(embedding))) {
     return std::nullopt;
   }
-  std::get<LanguageModelConfig>(config).tie_embeddings = false;
+  *tie_embeddings(config) = false;
   return fmt::format(
       "config.json ties the head to the token embedding, but '{}' is different; the model uses it",
       weights.name_in_file(head->parts.front().name));
@@ -192,14 +198,16 @@ Model make(const ModelConfig& config, const Path& path) {
 
 /// Returns the tokens that end a text: those of `config.json` and of `generation_config.json`.
 std::vector<int64_t> eos_tokens(const Path& folder, const PublishedConfig& config) {
-  std::set<int64_t> all(config.eos_tokens.begin(), config.eos_tokens.end());
+  auto all = config.eos_tokens;
   const auto path = folder / "generation_config.json";
   if (std::filesystem::exists(path)) {
     const auto more = with_json_file(
         path, [&](JsonFields& reader) { return read_eos_tokens(reader, config.model); });
-    all.insert(more.begin(), more.end());
+    for (const auto token : more) {
+      if (std::ranges::count(all, token) == 0) all.push_back(token);
+    }
   }
-  return {all.begin(), all.end()};
+  return all;
 }
 
 TextTokenizer load_tokenizer(const Path& folder) {

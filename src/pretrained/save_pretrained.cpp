@@ -47,7 +47,7 @@ std::vector<std::string> differences(const PublishedConfig& published) {
 
 /// Returns the config of the first architecture that can have all options of the model. Throws
 /// InputError if there is none.
-PublishedConfig publish(const Pretrained& pretrained) {
+PublishedConfig publish(const Pretrained& pretrained, const SavePretrainedOptions& options) {
   const auto config = explicit_config(config_of(pretrained.model));
   const auto parameters = module_of(pretrained.model).parameters();
   constexpr std::size_t kUnreadable = 100;  // as many differences as no readable config has
@@ -60,7 +60,7 @@ PublishedConfig publish(const Pretrained& pretrained) {
     PublishedConfig published{.architecture = &architecture,
                               .class_name = class_of(architecture, config),
                               .model = config,
-                              .dtype = parameters.front().scalar_type(),
+                              .dtype = options.dtype.value_or(parameters.front().scalar_type()),
                               .classes = pretrained.classes,
                               .eos_tokens = pretrained.eos_tokens,
                               .decoder_start_token = pretrained.decoder_start_token};
@@ -148,14 +148,19 @@ void write_sentence_settings(const Path& folder, const SequenceClassifierConfig&
              {{"prompts", {{"default", pretrained.prompt}}}, {"default_prompt_name", "default"}});
 }
 
-Json tokenizer_config(const Pretrained& pretrained, int64_t max_seq_len) {
+/// Returns the settings that the tokenizers of transformers need to pad and to end texts.
+Json tokenizer_config(const Pretrained& pretrained, const Architecture& architecture,
+                      int64_t max_seq_len) {
   Json json{{"tokenizer_class", "PreTrainedTokenizerFast"},
             {"model_max_length", max_seq_len},
             {"clean_up_tokenization_spaces", false}};
-  if (!pretrained.eos_tokens.empty()) {
-    const auto token = pretrained.tokenizer.id_to_token(pretrained.eos_tokens.front());
-    if (token) json["eos_token"] = *token;
-  }
+  const auto write = [&](const char* key, int64_t id) {
+    if (const auto token = pretrained.tokenizer.id_to_token(id)) json[key] = *token;
+  };
+  if (!pretrained.eos_tokens.empty()) write("eos_token", pretrained.eos_tokens.front());
+  // The padding of an encoder is masked; the default of pad_token_id is 0.
+  if (std::holds_alternative<SequenceClassifier>(pretrained.model))
+    write("pad_token", std::max<int64_t>(architecture.padding_token, 0));
   return json;
 }
 
@@ -167,7 +172,8 @@ class NewFolder {
     if (target.empty()) throw InputError("expected the name of a folder, found ''");
     target_ = std::filesystem::absolute(target);
     if (!target_.has_filename()) target_ = target_.parent_path();  // the name ended in a slash
-    if (std::filesystem::exists(target_) && !std::filesystem::is_empty(target_))
+    if (std::filesystem::exists(target_) &&
+        !(std::filesystem::is_directory(target_) && std::filesystem::is_empty(target_)))
       throw InputError(fmt::format("{}: exists and is not an empty folder", target.string()));
     path_ = target_.parent_path() / fmt::format(".{}.partial", target_.filename().string());
     std::filesystem::remove_all(path_);  // a killed process may have left this folder
@@ -195,15 +201,17 @@ class NewFolder {
 
 }  // namespace
 
-void save_pretrained(const Pretrained& pretrained, const Path& folder) {
-  const auto published = publish(pretrained);
+void save_pretrained(const Pretrained& pretrained, const Path& folder,
+                     const SavePretrainedOptions& options) {
+  const auto published = publish(pretrained, options);
   const auto tensors = tensors_of(pretrained.model, published);
   const auto max_seq_len =
       std::visit([](const auto& config) { return config.max_seq_len; }, published.model);
   NewFolder target(folder);
   write_json(target.path() / "config.json", write_config(published));
   replace_file(target.path() / "tokenizer.json", pretrained.tokenizer.json());
-  write_json(target.path() / "tokenizer_config.json", tokenizer_config(pretrained, max_seq_len));
+  write_json(target.path() / "tokenizer_config.json",
+             tokenizer_config(pretrained, *published.architecture, max_seq_len));
   const auto* encoder = std::get_if<SequenceClassifierConfig>(&published.model);
   if (encoder != nullptr && encoder->num_classes == 0)
     write_sentence_settings(target.path(), *encoder, pretrained);

@@ -77,8 +77,7 @@ fs::path read_module(JsonFields& reader, std::size_t index, SequenceClassifierCo
     reader.throw_unexpected("path", "\"\", the folder of the model");
   if (expected == "Normalize") config.normalize = true;
   if (expected != "Pooling") return {};
-  if (place.empty() || place.filename() != place)
-    reader.throw_unexpected("path", "the name of a folder");
+  if (!is_file_name(place)) reader.throw_unexpected("path", "the name of a folder");
   return place;
 }
 

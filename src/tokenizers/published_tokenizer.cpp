@@ -25,10 +25,6 @@ PublishedModel read_model(JsonFields& fields) {
 
 PublishedTokenizer::PublishedTokenizer(TextTokenizer text_tokenizer, PublishedModel model)
     : text_tokenizer_(std::move(text_tokenizer)), model_(std::move(model)) {
-  if (model_.vocab_size < text_tokenizer_.vocab_size()) {
-    throw InputError(fmt::format("vocab_size: found {}, expected at least {}, the tokens of {}",
-                                 model_.vocab_size, text_tokenizer_.vocab_size(), kTokenizerFile));
-  }
   auto truncation = text_tokenizer_.truncation().value_or(TruncationOptions());
   truncation.max_length = model_.max_length.value_or(0);
   text_tokenizer_.set_truncation(model_.max_length ? std::optional(truncation) : std::nullopt);
@@ -36,7 +32,14 @@ PublishedTokenizer::PublishedTokenizer(TextTokenizer text_tokenizer, PublishedMo
 }
 
 std::vector<int64_t> PublishedTokenizer::encode(std::string_view text) const {
-  return text_tokenizer_.encode(text).ids;
+  auto ids = text_tokenizer_.encode(text).ids;
+  for (const auto id : ids) {
+    if (id < size()) continue;
+    throw InputError(
+        fmt::format("the text contains the token '{}' (id {}), but the model has {} tokens",
+                    printable(text_tokenizer_.id_to_token(id).value_or("")), id, size()));
+  }
+  return ids;
 }
 
 std::string PublishedTokenizer::decode(const std::vector<int64_t>& ids) const {

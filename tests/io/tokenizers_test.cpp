@@ -67,7 +67,7 @@ INSTANTIATE_TEST_SUITE_P(Tokenizers, EachTokenizerKind,
                          [](const auto& info) { return std::string(to_string(info.param)); });
 
 TEST(TokenizerKind, EveryEnumeratorHasAName) {
-  EXPECT_EQ(EnumNames<TokenizerKind>::names.size(), 4u);
+  EXPECT_EQ(EnumNames<TokenizerKind>::names.size(), 5u);
   for (const auto name : EnumNames<TokenizerKind>::names) {
     EXPECT_EQ(to_string(*from_string<TokenizerKind>(name)), name);
   }

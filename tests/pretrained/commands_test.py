@@ -177,12 +177,14 @@ class Commands(unittest.TestCase):
         lines = attend(self.folder, "embed", "minilm-run", *TEXTS, "--json").splitlines()
         numpy.testing.assert_allclose([json.loads(line)["vector"][:3] for line in lines], FIRST_NUMBERS, atol=1e-5)
         self.assertIn("classes", attend(self.folder, "predict", "minilm-run", "x", status=2))
-        # Saved again, the files are those of the package, except names and prefixes of older versions.
         attend(self.folder, "export", "minilm-run", "--format", "hf", "-o", "minilm-hf")
-        for name in ("tokenizer.json", "sentence_bert_config.json"):
-            found = json.loads((self.folder / "minilm-hf" / name).read_text(encoding="utf-8"))
-            if name == "tokenizer.json":
-                self.assertEqual(found, json.loads((MINILM / name).read_text(encoding="utf-8")))
+        saved = self.folder / "minilm-hf"
+        self.assertEqual(json.loads((saved / "tokenizer.json").read_text(encoding="utf-8")),
+                         json.loads((MINILM / "tokenizer.json").read_text(encoding="utf-8")))
+        settings = json.loads((saved / "sentence_bert_config.json").read_text(encoding="utf-8"))
+        self.assertEqual(settings["max_seq_length"], 256)
+        self.assertIn("minilm-run", attend(self.folder, "export", "minilm-run", "--format", "hf", "-o",
+                                           "minilm-run/hf", status=2))
         again = attend(self.folder, "embed", "minilm-hf", *TEXTS, "--json").splitlines()
         self.assertEqual(again, lines)
 
@@ -193,6 +195,9 @@ class Commands(unittest.TestCase):
             num_attention_heads=2)).save_pretrained(folder)
         (folder / "tokenizer.json").write_bytes((MINILM / "tokenizer.json").read_bytes())
         attend(self.folder, "import", "bert", "-o", "bert-run")
+        attend(self.folder, "export", "bert-run", "--format", "hf", "-o", "bert-hf")
+        padded = transformers.AutoTokenizer.from_pretrained(str(self.folder / "bert-hf"))(TEXTS, padding=True)
+        self.assertEqual(len({len(ids) for ids in padded["input_ids"]}), 1)
         rows = "".join(f"a good film {i},pos\na bad film {i},neg\n" for i in range(20))
         (self.folder / "reviews.csv").write_text("text,label\n" + rows, encoding="utf-8")
         attend(self.folder, "train", "--init-from", "bert-run", "--text", "reviews.csv", "--max-steps", "1",

@@ -189,7 +189,7 @@ TEST_F(LoadPretrained, CollectsStopTokensOfAllFiles) {
   config["eos_token_id"] = {3, 5};
   write_pretrained(folder, config, weights_of(config));
   replace_file(folder / "generation_config.json", R"({"eos_token_id": 4, "temperature": 0.6})");
-  EXPECT_THAT(load_pretrained(folder).eos_tokens, ElementsAre(3, 4, 5));
+  EXPECT_THAT(load_pretrained(folder).eos_tokens, ElementsAre(3, 5, 4));
 }
 
 TEST_F(LoadPretrained, HasTheDtypeOfTheConfigOrTheOption) {
@@ -222,6 +222,25 @@ TEST_F(LoadPretrained, KeepsAHeadThatDiffersFromTheTiedEmbedding) {
   const auto pretrained = load(config, weights);
   EXPECT_THAT(pretrained.warnings, SizeIs(1));
   EXPECT_TRUE(state_of(pretrained).at("head.weight").equal(weights.at("lm_head.weight")));
+}
+
+TEST_F(LoadPretrained, AcceptsTheHeadOfATiedT5) {
+  const json config{{"model_type", "t5"}, {"vocab_size", 20}, {"d_model", 8},  {"d_kv", 4},
+                    {"d_ff", 12},         {"num_layers", 1},  {"num_heads", 2}};
+  auto weights = weights_of(config);
+  weights["lm_head.weight"] = weights.at("shared.weight");
+  EXPECT_THAT(load(config, weights).warnings, IsEmpty());
+  weights["lm_head.weight"] = torch::randn({20, 8});
+  const auto pretrained = load(config, weights);
+  EXPECT_THAT(pretrained.warnings, SizeIs(1));
+  EXPECT_TRUE(state_of(pretrained).at("head.weight").equal(weights.at("lm_head.weight")));
+}
+
+TEST_F(LoadPretrained, ScalesRotaryPositionsByTheDefaultLengthOfTheClass) {
+  auto config = small_config("mistral");
+  config.erase("max_position_embeddings");
+  config["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 2.0}};
+  EXPECT_EQ(stack_of(config).rotary.original_max_seq_len, 131072);
 }
 
 TEST_F(LoadPretrained, ReadsShards) {
@@ -566,6 +585,12 @@ TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
       {"class",
        with_key("architectures", json{"GPT2ForTokenClassification"}),
        {"GPT2ForTokenClassification", "GPT2LMHeadModel"}},
+      {"link_to_weights",
+       [](auto& f) {
+         fs::rename(f / "model.safetensors", f.parent_path() / "outside.safetensors");
+         fs::create_symlink(f.parent_path() / "outside.safetensors", f / "model.safetensors");
+       },
+       {"model.safetensors", "link"}},
       {"unknown_key", with_key("alibi", true), {"config.json", "alibi", "true"}},
       {"wrong_type", with_key("n_layer", "two"), {"n_layer", "two"}},
       {"zero", with_key("n_layer", 0), {"n_layer", "0", "1"}},

@@ -48,8 +48,8 @@ TEST(PublishedTokenizer, HasTheSizeOfTheModel) {
   EXPECT_EQ(tokenizer.decode({1, 5, 2}), "a b");
   EXPECT_THROW(tokenizer.decode({6}), std::out_of_range);
   EXPECT_THROW(tokenizer.token(-1), std::out_of_range);
-  EXPECT_THAT([] { PublishedTokenizer(padded(), {.vocab_size = 3}); },
-              throws_naming<InputError>("3", "4", "tokenizer.json"));
+  EXPECT_THAT([] { PublishedTokenizer(padded(), {.vocab_size = 2}).encode("a b"); },
+              throws_naming<InputError>("'b'", "2", "id"));
 }
 
 struct LoadPublishedTokenizer : testing::Test {

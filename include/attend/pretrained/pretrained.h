@@ -78,20 +78,28 @@ struct ATTEND_API Pretrained {
 ATTEND_API Pretrained load_pretrained(const std::filesystem::path& folder,
                                       const PretrainedOptions& options = {});
 
+/// Options of `save_pretrained`.
+struct SavePretrainedOptions {
+  /// Dtype of the weights in the file. By default that of the token embedding.
+  std::optional<torch::ScalarType> dtype = std::nullopt;
+};
+
 /// Writes a folder that `load_pretrained` loads and, in Python, `AutoModelForCausalLM` or the class
 /// in `config.json`, with the same outputs: `config.json`, `model.safetensors`, `tokenizer.json`,
 /// `tokenizer_config.json` and, for an encoder of texts, the files of sentence-transformers.
 /// `model_type` selects the architecture; if it is empty, the first whose `config.json` can contain
-/// all options of the model. The file of a model in bfloat16 contains bfloat16, and so on.
+/// all options of the model. Not written are what `Pretrained` does not have, such as a chat
+/// template, and the parts that it does not use, such as the pooler of a BertModel.
 ///
-/// Throws InputError if no architecture has the options of the model, the message names those that
-/// differ from the nearest; if weights differ that the architecture shares, such as the two
+/// Throws InputError if no architecture has the options of the model (the message names those that
+/// differ from the nearest); if weights differ that the architecture shares, such as the two
 /// embeddings of a T5; or if `folder` exists and is not an empty folder. If this function throws,
 /// `folder` is unchanged.
 ///
 ///     auto gpt2 = attend::load_pretrained("gpt2");
 ///     attend::save_pretrained(gpt2, "my-gpt2");
-ATTEND_API void save_pretrained(const Pretrained& pretrained, const std::filesystem::path& folder);
+ATTEND_API void save_pretrained(const Pretrained& pretrained, const std::filesystem::path& folder,
+                                const SavePretrainedOptions& options = {});
 
 /// Returns the vectors (N, E) of texts that are given as tokens, see `Pretrained::encode`. A text
 /// without tokens has the vector 0. Throws c10::ValueError if the model is in training mode.

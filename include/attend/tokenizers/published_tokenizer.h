@@ -17,7 +17,7 @@ inline constexpr const char* kPublishedFile = "published.json";
 
 /// What a run knows of the published model whose tokenizer it has.
 struct PublishedModel {
-  int64_t vocab_size = 0;                ///< rows of the embedding, at least the tokenizer's tokens
+  int64_t vocab_size = 0;                ///< rows of the embedding
   std::string model_type = {};           ///< key of `config.json`, such as "llama"
   std::vector<int64_t> eos_tokens = {};  ///< tokens that end a generated text
   /// Maximum number of tokens of a text, which is truncated; empty = no limit.
@@ -29,8 +29,7 @@ struct PublishedModel {
 ///     auto tokenizer = load_published_tokenizer("runs/imported");
 class ATTEND_API PublishedTokenizer : public Tokenizer {
  public:
-  /// Texts are truncated as `model` says, and not padded. Throws InputError if `model.vocab_size`
-  /// is less than the number of tokens.
+  /// Texts are truncated as `model` says, and not padded.
   PublishedTokenizer(TextTokenizer text_tokenizer, PublishedModel model);
 
   const TextTokenizer& text_tokenizer() const { return text_tokenizer_; }
@@ -38,7 +37,8 @@ class ATTEND_API PublishedTokenizer : public Tokenizer {
 
   /// Returns `PublishedModel::vocab_size`.
   int64_t size() const override { return model_.vocab_size; }
-  /// Returns the tokens of a text with special tokens, such as [CLS] or <s>.
+  /// Returns the tokens of a text with special tokens, such as [CLS] or <s>. Throws InputError if a
+  /// token has no row in the embedding.
   std::vector<int64_t> encode(std::string_view text) const override;
   /// Returns the text of tokens without special tokens.
   std::string decode(const std::vector<int64_t>& ids) const override;
