@@ -251,10 +251,12 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
 }
 
 void run_export(const ExportArguments& arguments) {
+  const bool is_folder = arguments.format == to_string(ExportFormat::hf);
+  if (!is_folder)
+    check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
   const auto format = format_of(arguments);
   check_options(arguments, format);
-  if (format == ExportFormat::hf) return write_folder(arguments);
-  check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
+  if (is_folder) return write_folder(arguments);
   if (format == ExportFormat::onnx) {  // which may need a second file
     check_output_file("-o", arguments.out + ".data", arguments.run.directory(),
                       arguments.overwrite);

@@ -80,7 +80,7 @@ class Completion(CommandTest):
                          ["-h", "--help", "--weights", "--device", "--threads", "-o", "--out",
                           "--format", "--dtype", "--with-cache", "--external-data", "--opset", "--overwrite"])
         self.assertEqual(self.complete("attend export --format "),
-                         ["torchscript", "pt2", "onnx", "safetensors"])
+                         ["torchscript", "pt2", "onnx", "safetensors", "hf"])
 
     def test_completes_values_of_flags(self):
         self.assertEqual(self.complete("attend train --norm "), ["layer", "rms"])

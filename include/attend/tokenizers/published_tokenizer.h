@@ -32,12 +32,14 @@ class ATTEND_API PublishedTokenizer : public Tokenizer {
   /// Texts are truncated as `model` says, and not padded.
   PublishedTokenizer(TextTokenizer text_tokenizer, PublishedModel model);
 
+  /// The tokenizer of the published model, which truncates and pads like this one.
   const TextTokenizer& text_tokenizer() const { return text_tokenizer_; }
+  /// What the run knows of the published model.
   const PublishedModel& model() const { return model_; }
 
   /// Returns `PublishedModel::vocab_size`.
   int64_t size() const override { return model_.vocab_size; }
-  /// Returns the tokens of a text with special tokens, such as [CLS] or <s>. Throws InputError if a
+  /// Returns the tokens of a text with special tokens, such as [CLS]. Throws InputError if a
   /// token has no row in the embedding.
   std::vector<int64_t> encode(std::string_view text) const override;
   /// Returns the text of tokens without special tokens.

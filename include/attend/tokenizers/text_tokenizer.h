@@ -152,7 +152,7 @@ class ATTEND_API TextTokenizer {
 /// only a byte tokenizer accepts, is encoded as U+FFFD.
 ///
 ///     auto tokenizer = attend::to_text_tokenizer(*run.tokenizer);
-///     replace_file("tokenizer.json", tokenizer.json());
+///     std::ofstream("tokenizer.json") << tokenizer.json();
 ATTEND_API TextTokenizer to_text_tokenizer(const Tokenizer& tokenizer);
 
 /// Decodes token ids one by one, for example while a model generates them. A character whose bytes
