@@ -70,6 +70,9 @@ struct ExportCase {
   torch::Dtype dtype = torch::kFloat;  ///< dtype of parameters and float inputs
   std::set<std::string> formats = {"torchscript", "pt2", "onnx"};
   bool draws_random_numbers = false;
+  /// Magnitude of the terms that each element of the outputs adds up. Rounding errors follow it if
+  /// the terms cancel in all elements, as they may in one product of two unit vectors.
+  double terms = 0.0;
   /// Export errors that contain one of these texts are not failures.
   std::vector<std::string> allowed_errors = {};
 

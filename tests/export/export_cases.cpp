@@ -260,6 +260,7 @@ Json describe(const ExportCase& any) {
           {"inputs", inputs},
           {"dtype", c10::toString(any.dtype)},
           {"draws_random_numbers", any.draws_random_numbers},
+          {"terms", any.terms},
           {"parameters", any.module->named_parameters().keys()},
           {"buffers", any.module->named_buffers().keys()},
           {"tied", tied_names(*any.module)},

@@ -165,6 +165,7 @@ void add_image_networks(Cases& cases) {
               const auto text = net("text_features", x.index({torch::arange(x.size(0)), last}));
               return 10.0 * F::normalize(image).matmul(F::normalize(text).t());
             });
+  cases.all.back().terms = 10.0;
 }
 
 void add_sequence_networks(Cases& cases) {

@@ -124,7 +124,7 @@ class Onnx(unittest.TestCase):
                 elif is_narrow:
                     self.assertEqual([one.shape for one in found], [one.shape for one in expected])
                 else:
-                    assert_equal_outputs(self, found, expected, tolerance, case.limit_by_largest)
+                    assert_equal_outputs(self, found, expected, tolerance, case.terms)
 
         self.for_each_file(check)
         print("bfloat16 cases, run in float32 because onnxruntime lacks bfloat16 operators on the "

@@ -57,7 +57,7 @@ class Slow(unittest.TestCase):
                 subprocess.run([RUN_ARCHIVE, "package", package, *arguments], check=True, timeout=60)
                 for i, (_, expected) in enumerate(case.calls):
                     found = torch.load(folder / f"out{i}", weights_only=True)
-                    assert_equal_outputs(self, found, expected, case.tolerance)
+                    assert_equal_outputs(self, found, expected, case.tolerance, case.terms)
 
 
 if __name__ == "__main__":
