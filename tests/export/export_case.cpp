@@ -32,8 +32,8 @@ ExportCase cast(ExportCase any, torch::Dtype dtype) {
 /// Specifications of the dynamic sizes, indexed by -DynamicSize - 1.
 std::vector<DynamicSizeSpec>& dynamic_sizes() {
   static std::vector<DynamicSizeSpec> all{{
-      {"batch", 1, 16, 2, {1, 3, 4}},
-      {"length", 1, 16, 5, {1, 16, 9}},
+      {"batch", 1, 16, 2, {1, 7, 4}},
+      {"length", 1, 16, 5, {16, 1, 9}},
       {"memory_length", 1, 16, 4, {12, 7, 1}},
   }};
   return all;

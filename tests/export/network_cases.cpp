@@ -84,8 +84,8 @@ class Cases {
 };
 
 void add_image_networks(Cases& cases) {
-  static const auto kHeight = add_dynamic_size({"rows", 8, 33, 12, {8, 17, 33}});
-  static const auto kWidth = add_dynamic_size({"columns", 8, 40, 10, {8, 23, 40}});
+  static const auto kHeight = add_dynamic_size({"rows", 8, 33, 12, {8, 33, 17}});
+  static const auto kWidth = add_dynamic_size({"columns", 8, 40, 10, {40, 8, 23}});
   const auto images = reals("images", {kBatch, 3, kHeight, kWidth});
   cases.add("ResNet",
             {{"stem", conv2d(3, 4, 3, 2)},

@@ -149,13 +149,12 @@ struct SequenceStep {
 };
 
 /// Adds a dynamic size with random bounds up to `max` and returns its placeholder. The Python tests
-/// compare outputs at both bounds and at a random size between them.
+/// compare outputs at both bounds and at three random sizes between them.
 int64_t draw_dynamic_size(const char* name, int64_t max) {
   const auto least = draw_between(1, max / 2);
   const auto largest = draw_between(std::max<int64_t>(least + 1, 3), max);  // .pt2 needs >= 3
-  const auto example = draw_between(least, largest);
-  return add_dynamic_size(
-      {name, least, largest, example, {least, largest, draw_between(least, largest)}});
+  const auto any = [&] { return draw_between(least, largest); };
+  return add_dynamic_size({name, least, largest, any(), {any(), any(), any()}});
 }
 
 /// Cases of graphs with 30 random `kSequenceOperators`, in all formats. They compute in float64,

@@ -202,8 +202,8 @@ TORCH_MODULE(Images);
 
 /// Networks on images (B, 3, H, W).
 std::vector<ExportCase> images() {
-  static const auto kHeight = add_dynamic_size({"height", 8, 40, 12, {8, 17, 40}});
-  static const auto kWidth = add_dynamic_size({"width", 8, 40, 10, {8, 23, 40}});
+  static const auto kHeight = add_dynamic_size({"height", 8, 40, 12, {8, 40, 17}});
+  static const auto kWidth = add_dynamic_size({"width", 8, 40, 10, {40, 8, 23}});
   std::vector<ExportCase> cases;
   const auto with = [&](const char* option, std::function<Outputs(ImagesImpl&, const T&)> run) {
     cases.push_back(make_case("UserReadsImageSizes", option, Images(std::move(run)),
