@@ -79,15 +79,22 @@ void check_names(const onnx::Model& model) {
   check(model.weights, "initializer");
 }
 
-/// Returns the index in the trace of the operator call from which a node was made. The nodes that
-/// compute numbers from sizes have no such call, and `calls_of` omits calls of contiguous.
-std::size_t index_in_trace(const program::ExportedProgram& program, std::size_t node) {
+/// Returns the call in the trace from which a node was made; nullptr if there is none. The program
+/// has nodes that `lift_sizes` added: of the calls of an operator, those before the node count.
+const torch::jit::Node* call_of(const program::ExportedProgram& program, std::size_t node,
+                                const TracedCalls& calls) {
+  const auto& target = program.nodes.at(node).target;
   const auto end = program.nodes.begin() + static_cast<std::ptrdiff_t>(node);
-  return static_cast<std::size_t>(
-      std::count_if(program.nodes.begin(), end, [](const program::Node& earlier) {
-        return !std::holds_alternative<program::SymbolName>(earlier.outputs.front()) &&
-               program::key_of(earlier.target) != "contiguous.default";
-      }));
+  auto earlier = std::count_if(program.nodes.begin(), end,
+                               [&](const auto& other) { return other.target == target; });
+  for (const auto* call : calls.nodes) {
+    const auto* schema = call->maybeSchema();
+    if (schema != nullptr &&
+        program::target_of(schema->name(), schema->overload_name()) == target && earlier-- == 0) {
+      return call;
+    }
+  }
+  return nullptr;
 }
 
 /// Returns the reasons in `error`, each with the call site of the unsupported operator, and the
@@ -99,8 +106,8 @@ std::string message_of(const onnx::UnsupportedOperatorsError& error,
   std::string text;
   for (const auto& reason : error.reasons) {
     if (!text.empty()) text += "; ";
-    text +=
-        reason.text + calls.sites.text_of(*calls.nodes.at(index_in_trace(program, reason.node)));
+    const auto* call = call_of(program, reason.node, calls);
+    text += reason.text + (call == nullptr ? "" : calls.sites.text_of(*call));
   }
   return error.remedy.empty() ? text : text + "; " + error.remedy;
 }

@@ -408,6 +408,22 @@ struct ScaledLayerImpl : torch::nn::Module {
 };
 TORCH_MODULE(ScaledLayer);
 
+TEST(Onnx, ErrorNamesTheCallAfterTensorsMadeFromSizes) {
+  struct Net : torch::nn::Module {
+    torch::Tensor forward(const torch::Tensor& x) {
+      return last->forward(x / torch::tensor({x.size(0)}));
+    }
+    CallsUnsupportedOperators last = register_module("last", CallsUnsupportedOperators());
+  };
+  const TemporaryDirectory directory;
+  EXPECT_THAT(
+      [&] {
+        export_onnx(std::make_shared<Net>(), torch::rand({2, 4}), directory / "m",
+                    kDynamicBatchAndLength);
+      },
+      throws<std::runtime_error>("CallsUnsupportedOperatorsImpl::forward"));
+}
+
 TEST(Onnx, ErrorNamesTheModuleWithoutDebugInformation) {
   struct Net : torch::nn::Module {
     torch::Tensor forward(const torch::Tensor& x) { return layers->forward(plain->forward(x)); }

@@ -34,11 +34,10 @@ struct OnnxOptions {
 /// to a second file, `ExportReport::external_data`. Both files must remain in the same folder.
 ///
 /// Throws c10::ValueError if the options do not match the inputs, or if `onnx.opset` is not 17 to
-/// 23. Throws std::runtime_error if an
-/// operator is not supported (the message names it and its call site), or if the outputs of the
-/// traced program differ from those of the module. If the cause is an operator that specialized a
-/// dynamic dimension, that is, fixed its size during tracing, the message names this operator and
-/// its call site.
+/// 23. Throws std::runtime_error if an operator is not supported (the message names it and its call
+/// site), or if the outputs of the traced program differ from those of the module. If the cause is
+/// an operator that specialized a dynamic dimension, that is, fixed its size during tracing, the
+/// message names this operator and its call site.
 ///
 ///     export_onnx(model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.onnx",
 ///                 {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
