@@ -15,6 +15,7 @@
 #include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 #include <torch/csrc/jit/runtime/graph_executor.h>
+#include <torch/csrc/jit/serialization/export.h>
 #include <torch/csrc/jit/serialization/import.h>
 
 #include <algorithm>
@@ -172,7 +173,8 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
     // save(path) would name the archive's root folder after the file, and the content of the file
     // would then depend on its name.
     write_stream(temporary, path, [&](std::ostream& file) {
-      scripted.save(file, {options.extra_files.begin(), options.extra_files.end()});
+      jit::ExportModule(scripted, archive_writer(file),
+                        {options.extra_files.begin(), options.extra_files.end()});
     });
     auto file = jit::load(temporary.string());
     file.eval();

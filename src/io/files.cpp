@@ -363,6 +363,13 @@ void write_stream(const fs::path& path, const fs::path& name,
   if (!is_closed || !file) throw_unwritable(name, buffer.error());
 }
 
+std::function<std::size_t(const void*, std::size_t)> archive_writer(std::ostream& file) {
+  return [&file](const void* data, std::size_t size) {
+    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
+    return size;
+  };
+}
+
 NewFile new_file(const fs::path& path, const std::function<void(std::ostream&)>& write) {
   return {path, [=](const fs::path& temporary) { write_stream(temporary, path, write); }};
 }

@@ -113,6 +113,11 @@ struct NewFile {
 ATTEND_API void write_stream(const std::filesystem::path& path, const std::filesystem::path& name,
                              const std::function<void(std::ostream&)>& write);
 
+/// Returns the function through which LibTorch writes an archive to `file`, inside `write_stream`.
+/// It never reports an error: LibTorch would throw in a destructor and end the process.
+/// `write_stream` then throws, since the stream has failed.
+ATTEND_API std::function<std::size_t(const void*, std::size_t)> archive_writer(std::ostream& file);
+
 /// Returns a file that is written with `write_stream`.
 ATTEND_API NewFile new_file(const std::filesystem::path& path,
                             const std::function<void(std::ostream&)>& write);

@@ -13,11 +13,14 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/serialization/import.h>
 #include <torch/nn/modules/linear.h>
 
 #include <array>
+#include <csignal>
+#include <cstring>
 #include <locale>
 #include <string_view>
 #include <thread>
@@ -59,6 +62,28 @@ struct EachFormat : testing::TestWithParam<ExportFormat> {
   std::filesystem::path path = directory / "file";
   torch::nn::Linear module{1, 1};
 };
+
+TEST_P(EachFormat, ThrowsIfTheDiskIsFull) {
+  struct FileSizeLimit {
+    FileSizeLimit() {
+      getrlimit(RLIMIT_FSIZE, &before);
+      const rlimit limit{100, before.rlim_max};
+      setrlimit(RLIMIT_FSIZE, &limit);
+    }
+    ~FileSizeLimit() {
+      setrlimit(RLIMIT_FSIZE, &before);
+      std::signal(SIGXFSZ, handler);
+    }
+    rlimit before{};
+    void (*handler)(int) = std::signal(SIGXFSZ, SIG_IGN);
+  };
+  const auto write_small = [&] {
+    const FileSizeLimit limit;
+    write([](const torch::Tensor& x) { return x * 2; });
+  };
+  EXPECT_THAT(write_small, throws<std::runtime_error>(std::strerror(EFBIG)));
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path())) << "a file was left behind";
+}
 
 TEST_P(EachFormat, RejectsBranchesOnTheMaximum) {
   EXPECT_THAT(

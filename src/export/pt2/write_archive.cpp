@@ -1,6 +1,7 @@
 #include "export/pt2/write_archive.h"
 
 #include "export/pt2/write_program.h"
+#include "io/files.h"
 #include "pt2/archive_layout.h"
 #include "resolved.h"
 
@@ -23,10 +24,7 @@ using Writer = caffe2::serialize::PyTorchStreamWriter;
 
 /// Writes a zip archive. The function `write` writes the entries of the archive.
 void write_zip(std::ostream& file, const std::function<void(Writer&)>& write) {
-  Writer writer([&](const void* data, std::size_t size) {
-    file.write(static_cast<const char*>(data), static_cast<std::streamsize>(size));
-    return file ? size : 0;
-  });
+  Writer writer(archive_writer(file));
   write(writer);
   writer.writeEndOfFile();
 }
