@@ -173,6 +173,22 @@ TEST(Onnx, OpsetSelectsOperators) {
   }
 }
 
+TEST(Onnx, WritesAttentionNodesOnlyForSequencesThatAreNotEmpty) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "model.onnx";
+  struct Empty : torch::nn::Module {};
+  for (const int64_t min : {0, 1}) {
+    for (const int64_t dimension : {0, 2}) {
+      export_onnx(
+          std::make_shared<Empty>(),
+          [](const auto& in) { return torch::scaled_dot_product_attention(in[0], in[0], in[0]); },
+          {torch::randn({2, 2, 3, 4})}, path, {.dynamic = {{0, dimension, "size", min, 6}}},
+          {.opset = 23});
+      EXPECT_EQ(onnx_contents(path).operators.count("Attention"), min) << dimension;
+    }
+  }
+}
+
 TEST(Onnx, NamesTheOpsetThatAnOperatorRequires) {
   const TemporaryDirectory directory;
   struct And : torch::nn::Module {

@@ -24,6 +24,12 @@ std::vector<ExportCase> in_place() {
     y.slice(-1, 2, 4).mul_(2);
     return y;
   });
+  with("in_place_narrow", [](T x) {
+    auto y = torch::zeros_like(x);
+    y.narrow(-1, 0, 2).copy_(x.narrow(-1, 2, 2));
+    y.narrow(-1, -2, 2).add_(x.narrow(-1, 0, 2));
+    return y;
+  });
   with("in_place_reshaped", [](T x) {
     const auto y = x * 1;
     y.unsqueeze(0).add_(1);

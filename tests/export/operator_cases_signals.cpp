@@ -206,6 +206,14 @@ void add_fourier_transforms(OperatorTable& with) {
   with("rfft", [](T x) { return real(torch::fft_rfft(x)); });
   with("rfft_over_length", [](T x) { return real(torch::fft_rfft(x, {}, 1)); });
   with("rfft_ortho", [](T x) { return real(torch::fft_rfft(x, 9, -1, "ortho")); });
+  // The first element of a transform is the sum, and the last the sum with alternating signs. If
+  // they are negative, their phase is pi, not -pi.
+  with("rfft_phase", [](T x) {
+    const auto negative = -1 - x.abs();
+    const auto signs = torch::tensor({1.0, -1.0, 1.0, -1.0, 1.0, -1.0}, x.options());
+    return Tensors{torch::fft_rfft(negative).angle().select(-1, 0),
+                   torch::fft_rfft(negative * signs).angle().select(-1, 3)};
+  });
   with("rfft_cut", [](T x) { return torch::fft_rfft(x, 4, -1, "forward").abs(); });
   with("rfft_of_length_7", [](T x) { return real(torch::fft_rfft(x, 7, 1)); });
   with("irfft", [](T x) { return torch::fft_irfft(torch::fft_rfft(x)); });

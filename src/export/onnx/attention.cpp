@@ -63,13 +63,15 @@ Value causal_mask(Call& call) {
 
 /// Returns true if the operator Attention computes the same as LibTorch. It has no batches that
 /// are broadcast, its causal mask may be aligned differently if T != S, and runtimes may treat the
-/// lowest numbers in a float mask as -infinity.
+/// lowest numbers in a float mask as -infinity. onnxruntime refuses empty batches and sequences.
 bool has_attention_node(Call& call) {
   const auto type = call.tensor("query").type;
   if (!call.graph().has("Attention") || type == Type::float64) return false;
   for (const auto* name : {"query", "key", "value"}) {
     if (call.rank(name) != 4) return false;
     if (!same(call.sizes(name).at(0), call.sizes("query").at(0))) return false;
+    if (call.smallest(call.sizes(name).at(0)) < 1 || call.smallest(call.sizes(name).at(2)) < 1)
+      return false;
     const bool has_all_heads = same(call.sizes(name).at(1), call.sizes("query").at(1));
     if (!has_all_heads && !call.boolean("enable_gqa")) return false;
   }

@@ -29,8 +29,12 @@ Waves waves(Call& call, Value n, Value samples, Value frequencies, Type type) {
   const auto step =
       graph.add("Div", {graph.number(Type::float64, 2 * M_PI), graph.cast(n, Type::float64)});
   const auto angles = graph.add("Mul", {graph.cast(turns, Type::float64), step});
-  return {graph.cast(graph.add("Cos", {angles}), type),
-          graph.cast(graph.add("Sin", {angles}), type)};
+  // The sine of a half turn is exactly 0, as in LibTorch: its rounding error would decide whether
+  // the phase of a negative number is pi or -pi.
+  const auto is_half =
+      graph.compare("Equal", graph.add("Mul", {turns, graph.number(Type::int64, 2)}), n);
+  const auto sin = graph.where(is_half, graph.number(Type::float64, 0), graph.add("Sin", {angles}));
+  return {graph.cast(graph.add("Cos", {angles}), type), graph.cast(sin, type)};
 }
 
 /// Returns the transform of the last dimension of `x`, whose imaginary part may be an empty Value.
@@ -39,7 +43,9 @@ Complex transform(Call& call, const Complex& x, const Waves& waves, bool inverse
   auto& graph = call.graph();
   const auto product = [&](Value a, Value b) { return graph.add("MatMul", {a, b}); };
   const Complex of_re{product(x.re, waves.cos), product(x.re, waves.sin)};
-  if (x.im.id == 0) return {of_re.re, inverse ? of_re.im : graph.add("Neg", {of_re.im})};
+  if (x.im.id == 0 && inverse) return of_re;
+  // 0 - x is 0 if x is 0, while -x would be -0, whose phase is that of a number below the axis.
+  if (x.im.id == 0) return {of_re.re, graph.add("Sub", {graph.number(of_re.im.type, 0), of_re.im})};
   const Complex of_im{product(x.im, waves.sin), product(x.im, waves.cos)};
   const auto* of_real = inverse ? "Sub" : "Add";
   const auto* of_imaginary = inverse ? "Add" : "Sub";

@@ -263,7 +263,15 @@ bool Functionalization::update_base(const program::Node& view, const std::string
   const auto& meta = translation_.program.tensors;
   program::Node call{.target = {}, .inputs = view.inputs, .outputs = {program::TensorName{base}}};
   const auto key = program::key_of(view.target);
-  if (key == "select.int" || key == "slice.Tensor") {
+  if (key == "narrow.default") {
+    const auto* start = program::find_argument<int64_t>(view, "start");
+    const auto* length = program::find_argument<int64_t>(view, "length");
+    if (start == nullptr || length == nullptr) return false;
+    const auto end = *start + *length;
+    std::erase_if(call.inputs, [](const auto& input) { return input.name == "length"; });
+    call.inputs.push_back({"end", *start < 0 && end == 0 ? kEnd : end});
+  }
+  if (key == "select.int" || key == "slice.Tensor" || key == "narrow.default") {
     call.target = key == "select.int" ? "torch.ops.aten.select_scatter.default"
                                       : "torch.ops.aten.slice_scatter.default";
     call.inputs.push_back({"src", program::TensorName{part}});

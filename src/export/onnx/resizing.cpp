@@ -180,6 +180,8 @@ Rule interpolated(const std::string& mode, bool antialias = false) {
   return [=](Call& call) {
     auto& graph = call.graph();
     const bool align_corners = call.boolean("align_corners");
+    // LibTorch's kernels scale as align_corners says, but place the samples at half pixels.
+    if (antialias && align_corners) call.fail("antialias with align_corners is not supported");
     const Attributes attributes{
         {"mode", mode},
         {"coordinate_transformation_mode", align_corners ? "align_corners" : "half_pixel"},
