@@ -48,11 +48,36 @@ std::unique_ptr<at::ObserverContext> copy_written_arguments(const at::RecordFunc
 
 }  // namespace
 
+bool has_same_values(const torch::Tensor& one, const torch::Tensor& other) {
+  if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
+  if (one.has_storage() && one.is_set_to(other)) return true;
+  if (c10::isFloat8Type(one.scalar_type())) {
+    return one.view(torch::kByte).equal(other.view(torch::kByte));
+  }
+  if (one.equal(other)) return true;
+  if (!one.is_floating_point() && !one.is_complex()) return false;
+  return (one == other).logical_or(one.isnan().logical_and(other.isnan())).all().item<bool>();
+}
+
+std::optional<std::size_t> restore_all(const std::vector<KeptTensor>& all) {
+  std::optional<std::size_t> mutated;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const auto& [tensor, values] = all[i];
+    // Some tensors, such as expanded tensors, are not writable.
+    if (has_same_values(tensor, values)) continue;
+    if (tensor.sizes() != values.sizes()) tensor.resize_(values.sizes());
+    tensor.data().copy_(values);
+    mutated = i;
+  }
+  return mutated;
+}
+
 CopyBeforeWrite::CopyBeforeWrite(const std::vector<torch::Tensor>& tensors)
     : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(copy_written_arguments)
                                                .needsInputs(true)
                                                .scopes({at::RecordScope::FUNCTION}))) {
   for (const auto& tensor : tensors) {
+    if (!tensor.defined()) continue;
     // Sparse tensors have no storage by which a write could be noticed.
     kept_.push_back({tensor, tensor.has_storage() ? tensor.detach() : tensor.clone()});
   }

@@ -11,36 +11,6 @@
 #include <string_view>
 
 namespace attend {
-namespace {
-
-/// Returns true if shapes, dtypes and values are equal; NaN equals NaN. Does not compare tensor
-/// versions, since writes through `data()` and data pointers do not increment the version.
-bool is_same(const torch::Tensor& one, const torch::Tensor& other) {
-  if (one.sizes() != other.sizes() || one.scalar_type() != other.scalar_type()) return false;
-  if (one.has_storage() && one.is_set_to(other)) return true;
-  if (c10::isFloat8Type(one.scalar_type())) {
-    return one.view(torch::kByte).equal(other.view(torch::kByte));
-  }
-  if (one.equal(other)) return true;
-  if (!one.is_floating_point() && !one.is_complex()) return false;
-  return (one == other).logical_or(one.isnan().logical_and(other.isnan())).all().item<bool>();
-}
-
-/// Restores the values of all tensors that were mutated. Returns the index of the last one.
-std::optional<std::size_t> restore_all(const std::vector<KeptTensor>& all) {
-  std::optional<std::size_t> mutated;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const auto& [tensor, values] = all[i];
-    // Some tensors, such as expanded tensors, are not writable.
-    if (is_same(tensor, values)) continue;
-    if (tensor.sizes() != values.sizes()) tensor.resize_(values.sizes());
-    tensor.copy_(values);
-    mutated = i;
-  }
-  return mutated;
-}
-
-}  // namespace
 
 ClassicLocaleGuard::ClassicLocaleGuard()
     : c_(std::setlocale(LC_ALL, nullptr)),
@@ -63,13 +33,10 @@ ExportGuard::ExportGuard(torch::nn::Module& module,
   check_options(options, example_inputs, format);
   check_state_names(module, format);
   rng_.emplace(rng_state(rng_devices(example_inputs.front().device())));
-  std::vector<torch::Tensor> parameters;
   for (const auto& item : module.named_parameters()) {
-    if (!item.value().defined()) continue;
-    parameter_names_.push_back(item.key());
-    parameters.push_back(item.value());
+    if (item.value().defined()) parameter_names_.push_back(item.key());
   }
-  parameters_.emplace(parameters);
+  parameters_.emplace(module.parameters());
   for (const auto& buffer : module.buffers()) {
     if (buffer.defined()) buffers_.push_back({buffer, buffer.clone()});
   }
@@ -97,7 +64,7 @@ void ExportGuard::share_parameters(const std::map<std::string, torch::Tensor>& l
     const bool has_same_layout = parameter.layout() == torch::kStrided &&
                                  parameter.strides() == found->second.strides() &&
                                  parameter.device() == found->second.device();
-    if (has_same_layout && is_same(parameter, found->second)) {
+    if (has_same_layout && has_same_values(parameter, found->second)) {
       found->second.set_data(parameter.detach());
     }
   }

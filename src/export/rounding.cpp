@@ -47,9 +47,7 @@ void round_randomly(const torch::Tensor& tensor, const at::Generator& generator)
   }
 }
 
-/// Restores the parameters and buffers of a module at the end of the scope. Writes through data()
-/// do not change the versions of the tensors: copies of weights, and graphs that wait for a
-/// backward pass, stay valid.
+/// Restores the parameters and buffers of a module at the end of the scope.
 class StateGuard {
  public:
   explicit StateGuard(const torch::nn::Module& module) : state_(state_of(module)) {}
@@ -57,13 +55,7 @@ class StateGuard {
   StateGuard(const StateGuard&) = delete;
   StateGuard& operator=(const StateGuard&) = delete;
 
-  void restore() const {
-    for (const auto& [tensor, values] : state_.kept()) {
-      if (!is_writable(tensor) || tensor.is_set_to(values)) continue;
-      if (tensor.sizes() != values.sizes()) tensor.resize_(values.sizes());
-      tensor.data().copy_(values);
-    }
-  }
+  void restore() const { restore_all(state_.kept()); }
   void round(const at::Generator& generator) const {
     for (const auto& kept : state_.kept()) round_randomly(kept.tensor.data(), generator);
   }
@@ -73,7 +65,8 @@ class StateGuard {
     auto all = module.parameters();
     const auto buffers = module.buffers();
     all.insert(all.end(), buffers.begin(), buffers.end());
-    std::erase_if(all, [](const auto& tensor) { return !tensor.defined(); });
+    std::erase_if(all,
+                  [](const auto& tensor) { return !tensor.defined() || !is_writable(tensor); });
     return all;
   }
 

@@ -1,6 +1,7 @@
 #include "export/verify.h"
 
 #include "export/compare.h"
+#include "export/copy_before_write.h"
 #include "export/cost_model.h"
 #include "export/resize.h"
 #include "export/rounding.h"
@@ -41,16 +42,14 @@ std::optional<std::vector<torch::Tensor>> expected_of(const torch::nn::Module& m
                                                       const Forward& forward, Values values,
                                                       const std::vector<torch::Tensor>& inputs,
                                                       OperatorCost& cost) {
-  std::vector<std::pair<torch::Tensor, torch::Tensor>> buffers;  // each with a copy
-  for (const auto& buffer : module.buffers()) {
-    if (buffer.defined()) buffers.emplace_back(buffer, buffer.clone());
-  }
+  const bool may_reject = values != Values::as_in_example;
+  const CopyBeforeWrite buffers(may_reject ? module.buffers() : std::vector<torch::Tensor>());
   const OperatorCostGuard guard(cost);
   try {
     return forward(inputs).tensors;
   } catch (const std::exception& error) {
-    if (values == Values::as_in_example) throw module_rejects(inputs, error);
-    for (auto& [buffer, copy] : buffers) buffer.copy_(copy);
+    if (!may_reject) throw module_rejects(inputs, error);
+    restore_all(buffers.kept());
     return std::nullopt;
   }
 }
