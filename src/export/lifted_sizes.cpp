@@ -279,10 +279,8 @@ class Traces {
     const auto [known, is_new] = costs_.try_emplace(sizes);
     auto& cost = known->second;
     if (!is_new) return cost;
-    auto all_sizes = sizes_of(inputs_, dynamic_);
-    for (const auto& [name, size] : sizes) all_sizes[name] = size;
     SizedTrace trace{.sizes = sizes, .scripted = to_script_module(module_)};
-    const auto inputs = resize(inputs_, dynamic_, all_sizes);
+    const auto inputs = resize(inputs_, dynamic_, sizes);
     try {
       const OperatorCostGuard guard(cost);
       add_traced_method(trace.scripted, "forward", function_, inputs, {});

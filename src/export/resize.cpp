@@ -36,9 +36,11 @@ std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
   auto inputs = copies_of(example);
   for (const auto& dimension : dynamic) {
     auto& input = inputs.at(dimension.input);
+    const auto example_size = input.size(dimension.dimension);
+    const auto found = sizes.find(dimension.name);
+    const auto size = found == sizes.end() ? example_size : found->second;
     const auto int64 = torch::TensorOptions(torch::kLong).device(input.device());
-    const auto index = at::arange(shift, shift + sizes.at(dimension.name), int64)
-                           .remainder(input.size(dimension.dimension));
+    const auto index = at::arange(shift, shift + size, int64).remainder(example_size);
     input = input.index_select(dimension.dimension, index);
   }
   return inputs;

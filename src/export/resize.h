@@ -22,9 +22,10 @@ SizesByName sizes_of(const std::vector<torch::Tensor>& example,
 /// Returns copies of tensors, for calls that may mutate their inputs.
 std::vector<torch::Tensor> copies_of(const std::vector<torch::Tensor>& tensors);
 
-/// Returns copies of the example inputs with other sizes. `sizes` maps the names of the dynamic
-/// dimensions to the new sizes. The values at index i of a dynamic dimension are the example's
-/// values at index (i + shift) modulo the example's size of this dimension.
+/// Returns copies of the example inputs with other sizes. `sizes` maps names of dynamic dimensions
+/// to the new sizes; the other dimensions have the example's sizes. The values at index i of a
+/// dynamic dimension are the example's values at index (i + shift) modulo the example's size of
+/// this dimension.
 std::vector<torch::Tensor> resize(const std::vector<torch::Tensor>& example,
                                   const std::vector<DynamicDimension>& dynamic,
                                   const SizesByName& sizes, int64_t shift = 0);

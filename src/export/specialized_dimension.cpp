@@ -218,13 +218,11 @@ std::optional<WrongForInputs> find_specialization(const torch::nn::Module& modul
                                                   const std::vector<DynamicDimension>& dynamic,
                                                   const std::set<ArgumentPosition>& lifted) {
   for (const auto& dimension : distinct(dynamic)) {
-    auto sizes = sizes_of(inputs, dynamic);
-    const auto size = sizes.at(dimension.name);
+    const auto size = inputs.at(dimension.input).size(dimension.dimension);
     // size + 1 alone is not enough: (size + 1) / 2 may be equal to size / 2.
     for (const auto other : {size + 1, 2 * size, dimension.min}) {
       if (other > dimension.max) continue;
-      sizes[dimension.name] = other;
-      const auto others = resize(inputs, dynamic, sizes);
+      const auto others = resize(inputs, dynamic, {{dimension.name, other}});
       try {
         auto specialization = find_specialization(module, function, inputs, others, lifted);
         if (specialization) return specialization;

@@ -52,16 +52,17 @@ Observations::Observations(const TracedProgram& traced, const std::vector<torch:
               operators_called_by(traced.program)) {
   std::erase_if(dimensions_, [](const auto& dimension) { return dimension.symbol.empty(); });
   const auto sizes = fitting_sizes(dimensions_);
-  observe(inputs_of(sizes.near.front()), [&](const std::string& name, const torch::Tensor& tensor) {
-    observations_[name].meta = static_meta(tensor);
-  });
+  observe(resize(example_, dynamic_, sizes.near.front()),
+          [&](const std::string& name, const torch::Tensor& tensor) {
+            observations_[name].meta = static_meta(tensor);
+          });
   auto tensors = program_.tensors;  // of the weights
   for (const auto& [name, observation] : observations_) tensors[name] = observation.meta;
   data_dependent_ = data_dependent_sizes(program_, tensors);
-  for (const auto& run : sizes.near) record(run, layouts_of(inputs_of(run)));
+  for (const auto& run : sizes.near) record(run, layouts_of(resize(example_, dynamic_, run)));
   record_far_runs(sizes.far);
   num_regular_runs_ = runs_.size();
-  for (const auto& run : sizes.below_2) record(run, layouts_of(inputs_of(run)));
+  for (const auto& run : sizes.below_2) record(run, layouts_of(resize(example_, dynamic_, run)));
   record_other_values();
   record_smaller_sizes();
 }
@@ -85,7 +86,7 @@ void Observations::record_far_runs(const std::vector<SizesByName>& runs) {
   std::vector<Layout> layouts;
   const auto run_at = [&](const SizesByName& run) {
     OperatorCost cost;
-    const auto inputs = inputs_of(run);
+    const auto inputs = resize(example_, dynamic_, run);
     const OperatorCostGuard guard(cost);
     layouts = layouts_of(inputs);
     cost.bytes = std::max(cost.bytes, bytes_of(inputs));
@@ -190,12 +191,6 @@ void Observations::observe(const std::vector<torch::Tensor>& inputs,
                     shapes_text(inputs), short_message(error)),
         inputs);
   }
-}
-
-std::vector<torch::Tensor> Observations::inputs_of(const SizesByName& run) const {
-  auto sizes = sizes_of(example_, dynamic_);
-  for (const auto& [name, size] : run) sizes[name] = size;
-  return resize(example_, dynamic_, sizes);
 }
 
 }  // namespace attend::program

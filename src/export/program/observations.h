@@ -75,7 +75,6 @@ class Observations {
   std::vector<Layout> layouts_of(const std::vector<torch::Tensor>& inputs,
                                  const Recorder& change = {}) const;
   void observe(const std::vector<torch::Tensor>& inputs, const Recorder& recorder) const;
-  std::vector<torch::Tensor> inputs_of(const SizesByName& run) const;
 
   const ExportedProgram& program_;
   const std::vector<torch::Tensor>& example_;
