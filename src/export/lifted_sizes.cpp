@@ -1,6 +1,7 @@
 #include "export/lifted_sizes.h"
 
 #include "export/cost_model.h"
+#include "export/program/sym_int_nodes.h"
 #include "export/program/symbolic_shapes.h"
 #include "export/resize.h"
 #include "export/schedule.h"
@@ -106,13 +107,6 @@ class SizeNodes {
   }
 
   jit::Value* result_of(const Expression& expression, jit::Node* user) {
-    static const std::map<Expression::Kind, c10::Symbol> operators{
-        {Expression::Kind::add, c10::aten::add},
-        {Expression::Kind::mul, c10::aten::mul},
-        {Expression::Kind::floor_div, c10::aten::floordiv},
-        {Expression::Kind::mod, c10::aten::remainder},
-        {Expression::Kind::min, c10::prim::min},
-        {Expression::Kind::max, c10::prim::max}};
     std::vector<jit::Value*> arguments;
     for (const auto& argument : expression.arguments()) {
       arguments.push_back(value_of(argument, user));
@@ -122,9 +116,12 @@ class SizeNodes {
       auto* root = add(c10::aten::sqrt, arguments, c10::FloatType::get());
       return add(c10::aten::floor, {root}, c10::IntType::get());
     }
+    const auto symbol =
+        std::ranges::find(program::kSizeFunctions, expression.kind(), &program::SizeFunction::kind)
+            ->symbol;
     auto* result = arguments.front();
     for (std::size_t i = 1; i < arguments.size(); ++i) {
-      result = add(operators.at(expression.kind()), {result, arguments[i]}, c10::IntType::get());
+      result = add(symbol, {result, arguments[i]}, c10::IntType::get());
     }
     return result;
   }

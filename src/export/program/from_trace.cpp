@@ -1,6 +1,7 @@
 #include "export/program/from_trace.h"
 
 #include "export/program/node_arguments.h"
+#include "export/program/sym_int_nodes.h"
 #include "export/trace.h"
 #include "program/schema_enums.h"
 #include "program/target.h"
@@ -55,19 +56,15 @@ class UniqueNames {
 std::optional<std::string> target_of_number(const jit::Node& node) {
   static const std::map<c10::Symbol, std::string> targets{
       {c10::aten::size, "torch.ops.aten.sym_size.int"},
-      {c10::aten::add, "_operator.add"},
-      {c10::aten::mul, "_operator.mul"},
       {c10::aten::div, "_operator.truediv"},
-      {c10::aten::floordiv, "_operator.floordiv"},
-      {c10::aten::remainder, "_operator.mod"},
-      {c10::prim::min, "torch.sym_min"},
-      {c10::prim::max, "torch.sym_max"},
       {c10::aten::sqrt, "torch.sym_sqrt"},
       {c10::aten::floor, "math.trunc"},
       {c10::aten::Float, "torch.sym_float"}};
   if (node.outputs().size() != 1 || !node.output()->type()->isSubtypeOf(*c10::NumberType::get())) {
     return std::nullopt;
   }
+  const auto function = std::ranges::find(kSizeFunctions, node.kind(), &SizeFunction::symbol);
+  if (function != kSizeFunctions.end()) return std::string(function->target);
   const auto found = targets.find(node.kind());
   return found == targets.end() ? std::nullopt : std::optional(found->second);
 }

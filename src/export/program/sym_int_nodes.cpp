@@ -36,15 +36,9 @@ Size computed_size(const ExportedProgram& program, const Node& node) {
     return symbol != nullptr ? program.sym_ints.at(symbol->name)
                              : Size{required_argument<int64_t>(node, name)};
   };
-  const auto a = size_in("a");
-  const auto b = size_in("b");
-  if (node.target == "_operator.add") return a + b;
-  if (node.target == "_operator.mul") return a * b;
-  if (node.target == "_operator.floordiv") return floor_div(a, b);
-  if (node.target == "_operator.mod") return mod(a, b);
-  if (node.target == "torch.sym_min") return min(a, b);
-  TORCH_INTERNAL_ASSERT(node.target == "torch.sym_max", node.target);
-  return max(a, b);
+  const auto function = std::ranges::find(kSizeFunctions, node.target, &SizeFunction::target);
+  TORCH_INTERNAL_ASSERT(function != kSizeFunctions.end(), node.target);
+  return function->apply(size_in("a"), size_in("b"));
 }
 
 SymbolName SymIntNodes::size_of(const TensorName& tensor, int64_t dimension, const Size& size) {
@@ -56,29 +50,11 @@ SymbolName SymIntNodes::size_of(const TensorName& tensor, int64_t dimension, con
   return name;
 }
 
-SymbolName SymIntNodes::sum(const SymbolName& a, const Argument& b) {
-  return add("_operator.add", a, b);
-}
-
-SymbolName SymIntNodes::product(const SymbolName& a, const Argument& b) {
-  return add("_operator.mul", a, b);
-}
-
-SymbolName SymIntNodes::quotient(const SymbolName& a, int64_t b) {
-  return add("_operator.floordiv", a, b);
-}
-
-SymbolName SymIntNodes::min(const SymbolName& a, const Argument& b) {
-  return add("torch.sym_min", a, b);
-}
-
-SymbolName SymIntNodes::max(const SymbolName& a, const Argument& b) {
-  return add("torch.sym_max", a, b);
-}
-
-SymbolName SymIntNodes::add(const char* target, const SymbolName& a, const Argument& b) {
+SymbolName SymIntNodes::add(Kind function, const SymbolName& a, const Argument& b) {
   const SymbolName name{unique_name(program_, "sym_int")};
-  nodes_.push_back({.target = target, .inputs = {{"a", a}, {"b", b}}, .outputs = {name}});
+  const auto target = std::ranges::find(kSizeFunctions, function, &SizeFunction::kind)->target;
+  nodes_.push_back(
+      {.target = std::string(target), .inputs = {{"a", a}, {"b", b}}, .outputs = {name}});
   program_.sym_ints[name.name] = computed_size(program_, nodes_.back());
   return name;
 }
