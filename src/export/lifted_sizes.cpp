@@ -156,21 +156,20 @@ class Traces {
         function_(function),
         inputs_(inputs),
         dynamic_(dynamic),
-        dimensions_(scheduled_dimensions(inputs, dynamic, integer_constants(example), kSeed)) {
-    std::erase_if(dimensions_, [](const auto& dimension) { return dimension.symbol.empty(); });
+        dimensions_(dimensions_with(integer_constants(example))) {
     if (dimensions_.empty()) return;
     const auto schedule = fitting_sizes(dimensions_);
     smallest_ = schedule.near.at(1);
     add({.sizes = schedule.near.front(), .scripted = {}}, example);
     trace_at(smallest_);
     trace_at(sizes_near_example(dimensions_).back());
-    trace_at_growing_sizes(kFewElements);
+    trace_one_by_one(dimensions_, &ScheduledDimension::growing, kFewElements);
     if (!differ()) return;
     for (const auto& sizes : schedule.near) trace_at(sizes);
     num_regular_ = all_.size();
     for (const auto& sizes : schedule.below_2) trace_at(sizes);
-    trace_at_growing_sizes(kManyElements);
-    trace_at_consecutive_sizes();
+    trace_one_by_one(dimensions_, &ScheduledDimension::growing, kManyElements);
+    trace_one_by_one(dimensions_, &ScheduledDimension::consecutive, kManyElements);
     trace_around_new_constants();
   }
 
@@ -291,25 +290,14 @@ class Traces {
     return cost;
   }
 
-  void trace_at_growing_sizes(int64_t max_elements) {
+  /// Traces at sizes from `list`, in ascending order, in one dimension at a time. The other
+  /// dimensions have their smallest sizes.
+  void trace_one_by_one(const std::vector<ScheduledDimension>& dimensions,
+                        std::vector<int64_t> ScheduledDimension::*list, int64_t max_elements) {
     RunLoop loop(smallest_, {.bytes = kMaxBytes, .elements = max_elements},
                  [&](const SizesByName& sizes) { return trace_at(sizes); });
-    for (const auto& dimension : dimensions_) {
-      for (const auto size : dimension.growing) {
-        if (!loop.run_if_affordable(with_size(smallest_, dimension, size))) break;
-      }
-    }
-  }
-
-  /// Traces at the smallest sizes of each dimension. All of them are needed to see at which size a
-  /// constant changes: n / 4 and (n + 2) / 4, for example, may change between the same two sizes.
-  void trace_at_consecutive_sizes() {
-    constexpr int64_t kConsecutive = 16;
-    RunLoop loop(smallest_, {.bytes = kMaxBytes, .elements = kManyElements},
-                 [&](const SizesByName& sizes) { return trace_at(sizes); });
-    for (const auto& dimension : dimensions_) {
-      const auto smallest = smallest_.at(dimension.name);
-      for (auto size = smallest; size <= std::min(dimension.max, smallest + kConsecutive); ++size) {
+    for (const auto& dimension : dimensions) {
+      for (const auto size : dimension.*list) {
         if (!loop.run_if_affordable(with_size(smallest_, dimension, size))) break;
       }
     }
@@ -329,16 +317,15 @@ class Traces {
     }
     constexpr std::size_t kMaxConstants = 8;
     if (constants.size() > kMaxConstants) return;
-    RunLoop loop(smallest_, {.bytes = kMaxBytes, .elements = kManyElements},
-                 [&](const SizesByName& sizes) { return trace_at(sizes); });
-    for (const auto constant : constants) {
-      for (const auto& dimension : dimensions_) {
-        for (const auto size : {constant - 1, constant, constant + 1}) {
-          if (size < dimension.min || size > dimension.max) continue;
-          loop.run_if_affordable(with_size(smallest_, dimension, size));
-        }
-      }
-    }
+    trace_one_by_one(dimensions_with(constants), &ScheduledDimension::around_constants,
+                     kManyElements);
+  }
+
+  /// Returns the dynamic dimensions that have several sizes, see `scheduled_dimensions`.
+  std::vector<ScheduledDimension> dimensions_with(const std::set<int64_t>& constants) const {
+    auto dimensions = scheduled_dimensions(inputs_, dynamic_, constants, kSeed);
+    std::erase_if(dimensions, [](const auto& dimension) { return dimension.symbol.empty(); });
+    return dimensions;
   }
 
   /// Returns true if a constant differs between the traces.

@@ -37,7 +37,21 @@ SizesByName sizes_by_name(const Dimensions& dimensions, const Function& size_of)
   return sizes;
 }
 
-/// Sets the three lists of sizes.
+/// Returns sizes close to the minimum. Sizes 0 and 1 are among them only if there are too few other
+/// sizes.
+Sizes near_sizes(const ScheduledDimension& dimension) {
+  const auto from = [&](int64_t first) {
+    Sizes sizes;
+    for (const auto offset : kOffsets) {
+      if (offset <= dimension.max - first) sizes.push_back(first + offset);
+    }
+    return sizes;
+  };
+  const auto sizes = from(std::max<int64_t>(dimension.min, 2));
+  return sizes.size() < 2 ? from(dimension.min) : sizes;
+}
+
+/// Sets the lists of sizes.
 void set_sizes(ScheduledDimension& dimension, const std::set<int64_t>& constants, uint64_t seed) {
   const auto min = dimension.min, max = dimension.max, example = dimension.example;
   const auto last = dimension.has_max() ? std::min(max, std::max(kMaxScheduledSize, example))
@@ -57,6 +71,12 @@ void set_sizes(ScheduledDimension& dimension, const std::set<int64_t>& constants
   }
   dimension.around_constants.assign(around.lower_bound(min), around.upper_bound(max));
 
+  constexpr int64_t kConsecutive = 16;
+  const auto smallest = near_sizes(dimension).front();
+  for (auto size = smallest; size <= std::min(max, smallest + kConsecutive); ++size) {
+    dimension.consecutive.push_back(size);
+  }
+
   // The logarithm of the size is uniformly distributed: a size from 10 to 99, for example, is as
   // likely as a size from 100 to 999. Otherwise, almost all sizes would be large.
   std::mt19937_64 generator(seed);
@@ -69,20 +89,6 @@ void set_sizes(ScheduledDimension& dimension, const std::set<int64_t>& constants
   if (last - min < kFewSizes) {
     for (auto size = min; size <= last; ++size) dimension.others.push_back(size);
   }
-}
-
-/// Returns sizes close to the minimum. Sizes 0 and 1 are among them only if there are too few other
-/// sizes.
-Sizes near_sizes(const ScheduledDimension& dimension) {
-  const auto from = [&](int64_t first) {
-    Sizes sizes;
-    for (const auto offset : kOffsets) {
-      if (offset <= dimension.max - first) sizes.push_back(first + offset);
-    }
-    return sizes;
-  };
-  const auto sizes = from(std::max<int64_t>(dimension.min, 2));
-  return sizes.size() < 2 ? from(dimension.min) : sizes;
 }
 
 /// Returns `growing`, then `around_constants` and `others` shuffled together. They are shuffled

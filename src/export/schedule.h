@@ -33,6 +33,10 @@ struct ScheduledDimension {
   /// Sizes near the integer constants of the graph. For example, the result of x.slice(1, 0, 512)
   /// has a constant size only if x.size(1) is 512 or more, so sizes near 512 are used.
   std::vector<int64_t> around_constants = {};
+  /// The 17 smallest sizes, without 0 and 1 unless there is at most one other size. All of them are
+  /// needed to see at which size a number changes: n / 4 and (n + 2) / 4, for example, may change
+  /// between the same two of the sizes above.
+  std::vector<int64_t> consecutive = {};
   /// Random sizes, followed by all sizes of the dimension if the dimension has at most 64 sizes.
   std::vector<int64_t> others = {};
 };

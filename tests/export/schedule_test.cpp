@@ -54,6 +54,12 @@ SizesByName sizes(const std::vector<int64_t>& numbers) {
   return all;
 }
 
+TEST(ScheduledDimension, HasConsecutiveSizesWithout0And1) {
+  EXPECT_THAT(dimension_of(0, 5, 4).consecutive, ElementsAre(2, 3, 4, 5));
+  EXPECT_THAT(dimension_of(0, 2, 1).consecutive, ElementsAre(0, 1, 2));
+  EXPECT_EQ(dimension_of(3, kNoMax, 4).consecutive.back(), 19);
+}
+
 TEST(ScheduledDimension, GrowsFromAnEmptyExample) {
   EXPECT_THAT(dimension_of(0, 32, 0).growing, ElementsAre(2, 8, 32));
 }
