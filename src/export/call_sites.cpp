@@ -30,29 +30,15 @@ using CallStacks = std::unordered_map<const jit::Node*, CallStack>;
 
 thread_local CallStacks* recording = nullptr;
 
-/// A running operator call in a trace.
-struct RunningCall : at::ObserverContext {
-  CallStack stack;
-  const jit::Node* last_node_before;
-};
-
-/// Records the call stack of an operator call. Ignores calls inside of an operator that is itself a
-/// node of the trace: LibTorch disables the tracer while such an operator runs.
-std::unique_ptr<at::ObserverContext> record_start(const at::RecordFunction& /*function*/) {
-  if (!jit::tracer::isTracing()) return nullptr;
-  auto call = std::make_unique<RunningCall>();
-  call->stack = torch::unwind::unwind();
-  call->last_node_before = newest_node();
-  return call;
-}
-
-/// Assigns the call stack to the nodes that the operator added to the trace.
-void record_end(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
-  if (context == nullptr || !jit::tracer::isTracing()) return;
-  const auto& call = *static_cast<RunningCall*>(context);
-  for (const auto* node = newest_node(); node != call.last_node_before; node = node->prev()) {
-    if (!recording->try_emplace(node, call.stack).second) return;  // recorded by an inner operator
-  }
+/// Assigns the call stack to the nodes that the operator added to the trace. There are none if the
+/// operator was called inside of one that is itself a node of the trace: LibTorch disables the
+/// tracer while such an operator runs.
+void record_call_stack(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
+  const auto nodes = nodes_of_call(context);
+  if (recording == nullptr || nodes.empty()) return;
+  const auto stack = torch::unwind::unwind();
+  // Other nodes are recorded already, by inner operators.
+  for (const auto* node : nodes) recording->try_emplace(node, stack);
 }
 
 /// Name of the function with which the exporters start each trace. `call_site_texts` ignores the
@@ -252,15 +238,12 @@ bool CallSites::same(const torch::jit::Node& node, const CallSites& others,
 }
 
 RecordCallSites::RecordCallSites(CallSites& sites)
-    : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(record_start, record_end)
-                                               .scopes({at::RecordScope::FUNCTION}))),
-      previous_(recording) {
+    : callback_(at::RecordFunctionCallback(start_call, record_call_stack)) {
   recording = &sites.stacks_;
 }
 
 RecordCallSites::~RecordCallSites() {
-  at::removeCallback(callback_);
-  recording = static_cast<CallStacks*>(previous_);
+  recording = nullptr;
 }
 
 }  // namespace attend

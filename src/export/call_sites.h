@@ -1,6 +1,7 @@
 #pragma once
 
-#include <ATen/record_function.h>
+#include "export/thread_callback.h"
+
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <string>
@@ -39,20 +40,18 @@ class CallSites {
   std::unordered_map<const torch::jit::Node*, CallStack> stacks_;
 };
 
-/// RAII guard: while it exists, traces on this thread record call stacks in `sites`. The guard
-/// observes the operator calls of this thread. It does not use the callback of LibTorch's tracer
+/// RAII guard: while it exists, traces on this thread record call stacks in `sites`. Guards of one
+/// thread must not overlap. The guard observes the operator calls of this thread. It does not use
+/// the callback of LibTorch's tracer
 /// (`setRecordSourceLocation`): all threads share that callback, and a guard could not restore it,
 /// since LibTorch has no function that returns the current callback.
 class RecordCallSites {
  public:
   explicit RecordCallSites(CallSites& sites);
   ~RecordCallSites();
-  RecordCallSites(const RecordCallSites&) = delete;
-  RecordCallSites& operator=(const RecordCallSites&) = delete;
 
  private:
-  at::CallbackHandle callback_;
-  void* previous_;  // call stacks that an outer guard records, or nullptr
+  ThreadCallback callback_;
 };
 
 }  // namespace attend

@@ -73,9 +73,7 @@ std::optional<std::size_t> restore_all(const std::vector<KeptTensor>& all) {
 }
 
 CopyBeforeWrite::CopyBeforeWrite(const std::vector<torch::Tensor>& tensors)
-    : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(copy_written_arguments)
-                                               .needsInputs(true)
-                                               .scopes({at::RecordScope::FUNCTION}))) {
+    : callback_(at::RecordFunctionCallback(copy_written_arguments).needsInputs(true)) {
   for (const auto& tensor : tensors) {
     if (!tensor.defined()) continue;
     // Sparse tensors have no storage by which a write could be noticed.
@@ -85,7 +83,6 @@ CopyBeforeWrite::CopyBeforeWrite(const std::vector<torch::Tensor>& tensors)
 }
 
 CopyBeforeWrite::~CopyBeforeWrite() {
-  at::removeCallback(callback_);
   watched.pop_back();
 }
 

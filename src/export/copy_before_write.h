@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "export/thread_callback.h"
 
-#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include <cstddef>
@@ -33,15 +33,13 @@ class ATTEND_API CopyBeforeWrite {
  public:
   explicit CopyBeforeWrite(const std::vector<torch::Tensor>& tensors);
   ~CopyBeforeWrite();
-  CopyBeforeWrite(const CopyBeforeWrite&) = delete;
-  CopyBeforeWrite& operator=(const CopyBeforeWrite&) = delete;
 
   /// Returns the defined tensors in the order of the constructor's argument.
   const std::vector<KeptTensor>& kept() const { return kept_; }
 
  private:
   std::vector<KeptTensor> kept_;
-  at::CallbackHandle callback_;
+  ThreadCallback callback_;
 };
 
 }  // namespace attend

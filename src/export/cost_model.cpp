@@ -59,16 +59,12 @@ double value_of(const OperatorCost& cost, int64_t OperatorCost::*member) {
 }  // namespace
 
 OperatorCostGuard::OperatorCostGuard(OperatorCost& cost)
-    : callback_(at::addThreadLocalCallback(at::RecordFunctionCallback(on_start, on_end)
-                                               .needsInputs(true)
-                                               .needsOutputs(true)
-                                               .scopes({at::RecordScope::FUNCTION}))) {
+    : callback_(at::RecordFunctionCallback(on_start, on_end).needsInputs(true).needsOutputs(true)) {
   current = &cost;
 }
 
 OperatorCostGuard::~OperatorCostGuard() {
   current = nullptr;
-  at::removeCallback(callback_);
 }
 
 int64_t bytes_of(const std::vector<torch::Tensor>& tensors) {

@@ -2,8 +2,8 @@
 
 #include "attend/api.h"
 #include "export/resize.h"
+#include "export/thread_callback.h"
 
-#include <ATen/record_function.h>
 #include <torch/types.h>
 
 #include <cstdint>
@@ -33,11 +33,9 @@ class ATTEND_API OperatorCostGuard {
  public:
   explicit OperatorCostGuard(OperatorCost& cost);
   ~OperatorCostGuard();
-  OperatorCostGuard(const OperatorCostGuard&) = delete;
-  OperatorCostGuard& operator=(const OperatorCostGuard&) = delete;
 
  private:
-  at::CallbackHandle callback_;
+  ThreadCallback callback_;
 };
 
 /// Returns the total memory of all tensors, in bytes.

@@ -5,10 +5,10 @@
 #include "export/schedule.h"
 #include "export/shape_text.h"
 #include "export/specialized_dimension.h"
+#include "export/thread_callback.h"
 
 #include <ATen/ScalarOps.h>
 #include <ATen/TracerMode.h>
-#include <ATen/record_function.h>
 #include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 #include <torch/csrc/jit/ir/constants.h>
@@ -160,19 +160,15 @@ struct CallInTrace : at::ObserverContext {
   const jit::Node* last_node_before = nullptr;
 };
 
-std::unique_ptr<at::ObserverContext> start_call(const at::RecordFunction& /*function*/) {
-  if (!jit::tracer::isTracing()) return nullptr;
-  auto call = std::make_unique<CallInTrace>();
-  call->last_node_before = newest_node();
-  return call;
+jit::Node* newest_node() {
+  return jit::tracer::getTracingState()->graph->block()->return_node()->prev();
 }
 
 /// Copies the constants that the operator added to the trace, if their storages do not own their
-/// memory.
+/// memory. They are copied after each operator, since `forward` may free the memory of
+/// torch::from_blob before it returns.
 void copy_foreign_constants(const at::RecordFunction& /*function*/, at::ObserverContext* context) {
-  if (context == nullptr || !jit::tracer::isTracing()) return;
-  const auto* end = static_cast<CallInTrace*>(context)->last_node_before;
-  for (auto* node = newest_node(); node != end; node = node->prev()) {
+  for (auto* node : nodes_of_call(context)) {
     if (node->kind() != c10::prim::Constant || !node->hasAttribute(jit::attr::value) ||
         node->kindOf(jit::attr::value) != jit::AttributeKind::t) {
       continue;
@@ -184,23 +180,6 @@ void copy_foreign_constants(const at::RecordFunction& /*function*/, at::Observer
     node->t_(jit::attr::value, constant.clone());
   }
 }
-
-/// While an object exists, traces on this thread copy the constants that `copy_foreign_constants`
-/// describes. They are copied after each operator, since `forward` may free the memory of
-/// torch::from_blob before it returns.
-class CopyForeignConstants {
- public:
-  CopyForeignConstants()
-      : callback_(at::addThreadLocalCallback(
-            at::RecordFunctionCallback(start_call, copy_foreign_constants)
-                .scopes({at::RecordScope::FUNCTION}))) {}
-  ~CopyForeignConstants() { at::removeCallback(callback_); }
-  CopyForeignConstants(const CopyForeignConstants&) = delete;
-  CopyForeignConstants& operator=(const CopyForeignConstants&) = delete;
-
- private:
-  at::CallbackHandle callback_;
-};
 
 /// Removes the dropout operators whose argument `train` is false. The tracer records these
 /// operators, although they return their input.
@@ -224,8 +203,19 @@ void remove_dropout(jit::Graph& graph) {
 
 }  // namespace
 
-jit::Node* newest_node() {
-  return jit::tracer::getTracingState()->graph->block()->return_node()->prev();
+std::unique_ptr<at::ObserverContext> start_call(const at::RecordFunction& /*function*/) {
+  if (!jit::tracer::isTracing()) return nullptr;
+  auto call = std::make_unique<CallInTrace>();
+  call->last_node_before = newest_node();
+  return call;
+}
+
+std::vector<jit::Node*> nodes_of_call(at::ObserverContext* context) {
+  if (context == nullptr || !jit::tracer::isTracing()) return {};
+  std::vector<jit::Node*> nodes;
+  const auto* end = static_cast<CallInTrace*>(context)->last_node_before;
+  for (auto* node = newest_node(); node != end; node = node->prev()) nodes.push_back(node);
+  return nodes;
 }
 
 bool is_call(const jit::Node& node) {
@@ -303,7 +293,7 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
   };
   std::shared_ptr<jit::tracer::TracingState> state;
   try {
-    const CopyForeignConstants copy;
+    const ThreadCallback copy(at::RecordFunctionCallback(start_call, copy_foreign_constants));
     state = trace().first;
   } catch (const c10::Error& error) {
     const std::string_view what = error.what_without_backtrace();

@@ -2,10 +2,12 @@
 
 #include "attend/export/export_options.h"
 
+#include <ATen/record_function.h>
 #include <torch/csrc/jit/api/module.h>
 #include <torch/nn/module.h>
 
 #include <cstdint>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,8 +20,12 @@ torch::jit::Module to_script_module(const torch::nn::Module& module);
 /// Returns true if a node of a trace is an operator call, not a constant, list or attribute.
 bool is_call(const torch::jit::Node& node);
 
-/// Returns the newest node of the trace on this thread.
-torch::jit::Node* newest_node();
+/// Start of a callback that observes the operator calls in a trace.
+std::unique_ptr<at::ObserverContext> start_call(const at::RecordFunction& function);
+
+/// Returns the nodes that an operator call added to the trace on this thread, the newest first.
+/// `context`: result of `start_call`.
+std::vector<torch::jit::Node*> nodes_of_call(at::ObserverContext* context);
 
 /// Returns the constants of a graph, without the constants of nested blocks.
 std::vector<c10::IValue> graph_constants(const torch::jit::Graph& graph);

@@ -32,7 +32,10 @@ struct Reading : at::ObserverContext {};
 
 std::unique_ptr<at::ObserverContext> record_read_start(const at::RecordFunction& function) {
   // The tracer is disabled inside a traced operator, so values that the operator reads are ignored.
-  if (!torch::jit::tracer::isTracing() || !reads_values(function.name())) return nullptr;
+  if (recorded_reads == nullptr || !torch::jit::tracer::isTracing() ||
+      !reads_values(function.name())) {
+    return nullptr;
+  }
   if (running_reads++ == 0 && recorded_reads->size() < kMaxReads) {
     auto stack = torch::unwind::unwind();
     const bool is_known = std::any_of(recorded_reads->begin(), recorded_reads->end(),
@@ -49,16 +52,12 @@ void record_read_end(const at::RecordFunction& /*function*/, at::ObserverContext
 }  // namespace
 
 RecordValuesRead::RecordValuesRead()
-    : callback_(
-          at::addThreadLocalCallback(at::RecordFunctionCallback(record_read_start, record_read_end)
-                                         .scopes({at::RecordScope::FUNCTION}))),
-      previous_(recorded_reads) {
+    : callback_(at::RecordFunctionCallback(record_read_start, record_read_end)) {
   recorded_reads = &reads_;
 }
 
 RecordValuesRead::~RecordValuesRead() {
-  at::removeCallback(callback_);
-  recorded_reads = previous_;
+  recorded_reads = nullptr;
 }
 
 std::vector<std::string> RecordValuesRead::texts() const {

@@ -1,8 +1,7 @@
 #pragma once
 
 #include "export/call_sites.h"
-
-#include <ATen/record_function.h>
+#include "export/thread_callback.h"
 
 #include <string>
 #include <vector>
@@ -10,13 +9,12 @@
 namespace attend {
 
 /// RAII guard: while it exists, records the operators, such as `item()`, that read values of
-/// tensors during traces on this thread. Such a value is a constant in the trace.
+/// tensors during traces on this thread. Such a value is a constant in the trace. Guards of one
+/// thread must not overlap.
 class RecordValuesRead {
  public:
   RecordValuesRead();
   ~RecordValuesRead();
-  RecordValuesRead(const RecordValuesRead&) = delete;
-  RecordValuesRead& operator=(const RecordValuesRead&) = delete;
 
   /// Returns texts such as "aten::item, called from FUNCTION (FILE:LINE)". If an operator reads
   /// values several times at the same call site, the text occurs once.
@@ -30,8 +28,7 @@ class RecordValuesRead {
 
  private:
   std::vector<Read> reads_;
-  at::CallbackHandle callback_;
-  std::vector<Read>* previous_;  // reads that an outer guard records, or nullptr
+  ThreadCallback callback_;
 };
 
 }  // namespace attend
