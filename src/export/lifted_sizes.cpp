@@ -149,13 +149,10 @@ struct SizedTrace {
 /// The traces of a method at several sizes, first at the example's sizes. All traces are aligned.
 class Traces {
  public:
-  Traces(jit::Graph& example, const torch::nn::Module& module, const Forward& function,
-         const std::vector<torch::Tensor>& inputs, const std::vector<DynamicDimension>& dynamic)
+  Traces(jit::Graph& example, const torch::nn::Module& module, const TorchScriptMethod& method)
       : example_(example),
         module_(module),
-        function_(function),
-        inputs_(inputs),
-        dynamic_(dynamic),
+        method_(method),
         dimensions_(dimensions_with(integer_constants(example))) {
     if (dimensions_.empty()) return;
     const auto schedule = fitting_sizes(dimensions_);
@@ -276,10 +273,10 @@ class Traces {
     auto& cost = known->second;
     if (!is_new) return cost;
     SizedTrace trace{.sizes = sizes, .scripted = to_script_module(module_)};
-    const auto inputs = resize(inputs_, dynamic_, sizes);
+    const auto inputs = resize(method_.example_inputs, method_.dynamic, sizes);
     try {
       const OperatorCostGuard guard(cost);
-      add_traced_method(trace.scripted, "forward", function_, inputs, {});
+      add_traced_method(trace.scripted, "forward", method_.function, inputs, {});
     } catch (const std::exception&) {
       return cost;
     }
@@ -323,7 +320,8 @@ class Traces {
 
   /// Returns the dynamic dimensions that have several sizes, see `scheduled_dimensions`.
   std::vector<ScheduledDimension> dimensions_with(const std::set<int64_t>& constants) const {
-    auto dimensions = scheduled_dimensions(inputs_, dynamic_, constants, kSeed);
+    auto dimensions =
+        scheduled_dimensions(method_.example_inputs, method_.dynamic, constants, kSeed);
     std::erase_if(dimensions, [](const auto& dimension) { return dimension.symbol.empty(); });
     return dimensions;
   }
@@ -344,9 +342,7 @@ class Traces {
 
   jit::Graph& example_;
   const torch::nn::Module& module_;
-  const Forward& function_;
-  const std::vector<torch::Tensor>& inputs_;
-  const std::vector<DynamicDimension>& dynamic_;
+  const TorchScriptMethod& method_;
   std::vector<ScheduledDimension> dimensions_;
   SizesByName smallest_;
   std::vector<SizedTrace> all_;
@@ -399,20 +395,16 @@ void remove_unused_constants(jit::Graph& graph) {
   }
 }
 
-/// Lifts the sizes in the trace `graph` of `function`, see `trace_method`. Returns the positions of
+/// Lifts the sizes in the trace `graph` of a method, see `trace_method`. Returns the positions of
 /// the arguments that are computed now.
 std::set<ArgumentPosition> lift_sizes(jit::Graph& graph, const torch::nn::Module& module,
-                                      const Forward& function,
-                                      const std::vector<torch::Tensor>& inputs,
-                                      const std::vector<DynamicDimension>& dynamic) {
-  const Traces traces(graph, module, function, inputs, dynamic);
+                                      const TorchScriptMethod& method) {
+  const Traces traces(graph, module, method);
   if (traces.dimensions().empty() || !traces.can_be_lifted()) return {};
   auto shapes = traces.shapes();
   SizeNodes nodes(graph);
   for (const auto& dimension : traces.dimensions()) {
-    const auto found = std::find_if(dynamic.begin(), dynamic.end(), [&](const auto& other) {
-      return other.name == dimension.name;
-    });
+    const auto found = std::ranges::find(method.dynamic, dimension.name, &DynamicDimension::name);
     nodes.define(dimension.symbol, graph.inputs()[found->input + 1], found->dimension);
   }
   std::set<ArgumentPosition> lifted;
@@ -466,19 +458,15 @@ bool has_recurrent_layers(const jit::Graph& graph) {
 
 }  // namespace
 
-TraceSummary trace_method(jit::Module& scripted, const std::string& name,
-                          const torch::nn::Module& module, const Forward& function,
-                          const std::vector<torch::Tensor>& inputs,
-                          const std::vector<std::string>& input_names,
-                          const std::vector<DynamicDimension>& dynamic) {
-  add_traced_method(scripted, name, function, inputs, input_names);
-  const auto graph = scripted.get_method(name).graph();
-  TraceSummary summary{.inputs = inputs,
-                       .lifted = lift_sizes(*graph, module, function, inputs, dynamic)};
+TraceSummary trace_method(jit::Module& scripted, const torch::nn::Module& module,
+                          const TorchScriptMethod& method) {
+  add_traced_method(scripted, method.name, method.function, method.example_inputs,
+                    method.input_names);
+  const auto graph = scripted.get_method(method.name).graph();
+  TraceSummary summary{.method = method, .lifted = lift_sizes(*graph, module, method)};
   summary.integers = integer_constants(*graph);
   if (has_recurrent_layers(*graph)) {
-    const auto specialization =
-        find_specialization(module, function, inputs, dynamic, summary.lifted);
+    const auto specialization = find_specialization(module, summary);
     if (specialization) throw *specialization;
   }
   return summary;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/export/export_options.h"
+#include "attend/export/torchscript.h"
 #include "export/traced_calls.h"
 
 #include <torch/csrc/jit/api/module.h>
@@ -8,34 +8,29 @@
 
 #include <cstdint>
 #include <set>
-#include <string>
-#include <vector>
 
 namespace attend {
 
 /// What the export needs to know about a traced method.
 struct TraceSummary {
-  std::vector<torch::Tensor> inputs = {};  ///< inputs with which the method was traced
+  TorchScriptMethod method = {};
   std::set<int64_t> integers = {};         ///< integer constants, see `integer_constants`
   std::set<ArgumentPosition> lifted = {};  ///< arguments that the method computes from sizes
 };
 
-/// Traces `function`, which calls `module`, and adds the graph to `scripted` as the method `name`.
+/// Traces a method whose function calls `module`, and adds the graph to `scripted`.
 ///
-/// The tracer records integers that `function` computes from sizes, such as `x.size(0)` or
-/// `2 * x.size(1) - 1`, as constants. This function lifts them: it traces `function` at several
-/// sizes of the dynamic dimensions. A constant that differs between the traces is replaced by
-/// operators (aten::size and arithmetic) if it equals a size of an earlier tensor, or an expression
-/// of sizes, in all traces. The same applies to real numbers such as `1 / std::sqrt(x.size(1))`.
+/// The tracer records integers that the function computes from sizes, such as `x.size(0)` or
+/// `2 * x.size(1) - 1`, as constants. They are lifted here: the function is traced at several sizes
+/// of the dynamic dimensions. A constant that differs between the traces is replaced by operators
+/// (aten::size and arithmetic) if it equals a size of an earlier tensor, or an expression of sizes,
+/// in all traces. The same applies to real numbers such as `1 / std::sqrt(x.size(1))`.
 /// Traces that call other operators than the method are ignored.
 ///
 /// Throws WrongForInputs if a method with recurrent layers specializes a dimension. Such a
 /// method must not run: on the CPU, recurrent layers read out of bounds if the hidden state is too
 /// small for the input, whereas other operators throw.
-TraceSummary trace_method(torch::jit::Module& scripted, const std::string& name,
-                          const torch::nn::Module& module, const Forward& function,
-                          const std::vector<torch::Tensor>& inputs,
-                          const std::vector<std::string>& input_names,
-                          const std::vector<DynamicDimension>& dynamic);
+TraceSummary trace_method(torch::jit::Module& scripted, const torch::nn::Module& module,
+                          const TorchScriptMethod& method);
 
 }  // namespace attend

@@ -155,9 +155,8 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
     weight = weight.clone();
   }
   const program::CheckedProgram checked(traced.program, weights, example_inputs.front().device());
-  auto report = verify(
-      guard, module, [&](const auto& inputs) { return checked.run(inputs); }, forward,
-      example_inputs, traced.trace, options);
+  const Forward run = [&](const auto& inputs) { return checked.run(inputs); };
+  auto report = verify(guard, {module, run, example_inputs, traced.trace, options});
   auto weights_path = path;
   weights_path += ".data";
   const auto files = onnx::serialize(model, traced.weights,

@@ -25,7 +25,7 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
   ExportGuard guard(module, example_inputs, options, TargetFormat::pt2);
   auto traced = program::trace_program(module, forward, traced_inputs, options);
   if (program::decompose(traced.program)) {
-    program::infer_tensor_meta(traced, traced_inputs, options.dynamic, TargetFormat::pt2);
+    program::infer_tensor_meta(traced, TargetFormat::pt2);
   }
   program::clamp_slices(traced.program);
   program::set_hints(traced.program);
@@ -41,11 +41,11 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
     guard.share_parameters(archive.weights);
     const program::InputChecks checks(archive.program, device);
     const program::CheckedProgram checked(archive.program, archive.weights, device);
-    const auto run = [&](const std::vector<torch::Tensor>& inputs) {
+    const Forward run = [&](const std::vector<torch::Tensor>& inputs) {
       checks.check(inputs);
       return checked.run(inputs);
     };
-    report = verify(guard, module, run, forward, example_inputs, traced.trace, options);
+    report = verify(guard, {module, run, example_inputs, traced.trace, options});
   });
   return report;
 }

@@ -183,22 +183,21 @@ std::optional<Description> find_difference(const Trace& one, const Trace& other,
 }  // namespace
 
 std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
-                                                  const Forward& function,
-                                                  const std::vector<torch::Tensor>& inputs,
-                                                  const std::vector<torch::Tensor>& others,
-                                                  const std::set<ArgumentPosition>& lifted) {
+                                                  const TraceSummary& trace,
+                                                  const std::vector<torch::Tensor>& others) {
+  const auto& inputs = trace.method.example_inputs;
   // The loop makes both traces with the same call of `trace_calls`. Two calls in the source code
   // would have different return addresses in the call stacks.
   std::vector<TracedCalls> traces;
   for (const auto* some : {&inputs, &others}) {
-    traces.push_back(trace_calls(module, function, *some));
+    traces.push_back(trace_calls(module, trace.method.function, *some));
   }
   const auto shape = shape_text(inputs);
   const auto other_shape = shape_text(others);
   const bool sizes_differ = shape != other_shape;
   const auto difference =
       find_difference({sizes_differ ? "inputs of shape " + shape : "the example inputs", traces[0]},
-                      {sizes_differ ? other_shape : "other values", traces[1]}, lifted);
+                      {sizes_differ ? other_shape : "other values", traces[1]}, trace.lifted);
   if (!difference) return std::nullopt;
   if (sizes_differ) {
     return WrongForInputs(
@@ -213,10 +212,9 @@ std::optional<WrongForInputs> find_specialization(const torch::nn::Module& modul
 }
 
 std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
-                                                  const Forward& function,
-                                                  const std::vector<torch::Tensor>& inputs,
-                                                  const std::vector<DynamicDimension>& dynamic,
-                                                  const std::set<ArgumentPosition>& lifted) {
+                                                  const TraceSummary& trace) {
+  const auto& inputs = trace.method.example_inputs;
+  const auto& dynamic = trace.method.dynamic;
   for (const auto& dimension : distinct(dynamic)) {
     const auto size = inputs.at(dimension.input).size(dimension.dimension);
     // size + 1 alone is not enough: (size + 1) / 2 may be equal to size / 2.
@@ -224,7 +222,7 @@ std::optional<WrongForInputs> find_specialization(const torch::nn::Module& modul
       if (other > dimension.max) continue;
       const auto others = resize(inputs, dynamic, {{dimension.name, other}});
       try {
-        auto specialization = find_specialization(module, function, inputs, others, lifted);
+        auto specialization = find_specialization(module, trace, others);
         if (specialization) return specialization;
       } catch (const std::exception& error) {
         throw module_rejects(others, error);

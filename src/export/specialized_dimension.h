@@ -1,12 +1,10 @@
 #pragma once
 
-#include "attend/export/export_options.h"
-#include "export/traced_calls.h"
+#include "export/lifted_sizes.h"
 
 #include <torch/nn/module.h>
 
 #include <optional>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,26 +18,21 @@ struct WrongForInputs : std::runtime_error {
   std::vector<torch::Tensor> inputs;
 };
 
-/// Compares traces of `function` for two sets of inputs and describes the first operator call that
-/// differs, for example in a constant argument. Ignores the arguments in `lifted`, which the
-/// exported program computes (`lift_sizes`). Returns an error for the inputs `others`: "a size was
-/// specialized: ..." or, for inputs of the same shapes, "a value was specialized: ...". The message
-/// names the operator and the call site. If a constant argument differs, the message also contains
-/// both of its values. Returns nullopt if the traces are equal.
+/// Compares traces of a method for its example inputs and for `others`, and describes the first
+/// operator call that differs, for example in a constant argument. Ignores the arguments that the
+/// exported program computes (`TraceSummary::lifted`). Returns an error for the inputs `others`: "a
+/// size was specialized: ..." or, for inputs of the same shapes, "a value was specialized: ...".
+/// The message names the operator and the call site. If a constant argument differs, the message
+/// also contains both of its values. Returns nullopt if the traces are equal.
 std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
-                                                  const Forward& function,
-                                                  const std::vector<torch::Tensor>& inputs,
-                                                  const std::vector<torch::Tensor>& others,
-                                                  const std::set<ArgumentPosition>& lifted);
+                                                  const TraceSummary& trace,
+                                                  const std::vector<torch::Tensor>& others);
 
-/// Calls the overload above for `inputs` and for copies of `inputs` in which one dynamic dimension
-/// at a time has another size. Returns the first error that is found, or nullopt. Throws
-/// std::runtime_error if `function` throws for the resized inputs.
+/// Calls the overload above for copies of the example inputs in which one dynamic dimension at a
+/// time has another size. Returns the first error that is found, or nullopt. Throws
+/// std::runtime_error if the method throws for the resized inputs.
 std::optional<WrongForInputs> find_specialization(const torch::nn::Module& module,
-                                                  const Forward& function,
-                                                  const std::vector<torch::Tensor>& inputs,
-                                                  const std::vector<DynamicDimension>& dynamic,
-                                                  const std::set<ArgumentPosition>& lifted);
+                                                  const TraceSummary& trace);
 
 /// Returns one line of the message of `error`, without the stack trace: the last line if the error
 /// is from the TorchScript interpreter, otherwise the first line.

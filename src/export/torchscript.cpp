@@ -155,10 +155,7 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
   auto scripted = to_script_module(module);
   std::map<std::string, TraceSummary> traces;  // by method
   for (const auto& method : traced) {
-    with_method_name(method, [&] {
-      traces[method.name] = trace_method(scripted, method.name, module, method.function,
-                                         method.example_inputs, method.input_names, method.dynamic);
-    });
+    with_method_name(method, [&] { traces[method.name] = trace_method(scripted, module, method); });
   }
   for (const auto& method : scripted.get_methods()) {
     for (const auto& constant : graph_constants(*method.graph())) {
@@ -191,10 +188,10 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
           .dynamic = method.dynamic,
           .tolerance = options.tolerance};
       with_method_name(method, [&] {
-        const auto loaded = file.get_method(method.name);
-        const auto verified = verify(guard, module, function_of(loaded), method.function,
-                                     is_forward ? example_inputs : method.example_inputs,
-                                     traces.at(method.name), verify_options);
+        const auto loaded = function_of(file.get_method(method.name));
+        const auto verified =
+            verify(guard, {module, loaded, is_forward ? example_inputs : method.example_inputs,
+                           traces.at(method.name), verify_options});
         // `forward` is the first method in `traced`, so the assignment overwrites no results.
         if (is_forward) report = verified;
         report.max_abs_diff = std::max(report.max_abs_diff, verified.max_abs_diff);

@@ -80,21 +80,12 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
   return "";
 }
 
-/// A module and its exported program, which are compared.
-struct Subject {
-  const torch::nn::Module& module;
-  const Forward& exported;
-  const Forward& forward;
-  const std::vector<torch::Tensor>& example_inputs;
-  const TraceSummary& trace;
-  const ExportOptions& options;
-};
-
 class Verification {
  public:
-  Verification(ExportGuard& guard, const Subject& subject)
+  Verification(ExportGuard& guard, const ExportedModule& subject)
       : guard_(guard),
         subject_(subject),
+        forward_(subject.trace.method.function),
         dimensions_(scheduled_dimensions(subject.example_inputs, subject.options.dynamic,
                                          subject.trace.integers, kSeed)),
         example_sizes_(sizes_of(subject.example_inputs, subject.options.dynamic)) {
@@ -185,7 +176,7 @@ class Verification {
     OperatorCost cost;
     const auto mutated = copies_of(inputs);
     const auto rng = rng_of(inputs);
-    const auto expected = expected_of(subject_.module, subject_.forward, values, mutated, cost);
+    const auto expected = expected_of(subject_.module, forward_, values, mutated, cost);
     if (!expected) return cost;
     const auto next_rng = rng_of(inputs);
     cost.bytes = std::max(cost.bytes, bytes_of(inputs) + bytes_of(*expected));
@@ -197,11 +188,10 @@ class Verification {
       compare_outputs(inputs, mutated, *expected, shapes);
     } catch (const std::exception& error) {
       guard_.restore();  // throws if forward mutates parameters or constants
-      const auto specialization = find_specialization(
-          subject_.module, subject_.forward, subject_.trace.inputs, inputs, subject_.trace.lifted);
+      const auto specialization = find_specialization(subject_.module, subject_.trace, inputs);
       if (specialization) throw with_specialization(error, *specialization);
-      throw WrongForInputs(
-          short_message(error) + nondeterminism_message(guard_, subject_.forward, inputs), inputs);
+      throw WrongForInputs(short_message(error) + nondeterminism_message(guard_, forward_, inputs),
+                           inputs);
     }
     // The next run draws other random numbers, also if the exported program draws none.
     set_rng_state(next_rng);
@@ -235,7 +225,7 @@ class Verification {
     for (std::size_t i = 0; i < found.size(); ++i) {
       const auto rounding_of_output = [&] {
         if (rounding.empty()) {
-          rounding = rounding_of_outputs(subject_.module, subject_.forward, inputs);
+          rounding = rounding_of_outputs(subject_.module, forward_, inputs);
         }
         return rounding.at(i);
       };
@@ -265,7 +255,8 @@ class Verification {
   }
 
   ExportGuard& guard_;
-  Subject subject_;
+  const ExportedModule& subject_;
+  const Forward& forward_;
   std::vector<ScheduledDimension> dimensions_;
   SizesByName example_sizes_;
   SizesByName smallest_sizes_;
@@ -275,10 +266,8 @@ class Verification {
 
 }  // namespace
 
-ExportReport verify(ExportGuard& guard, const torch::nn::Module& module, const Forward& exported,
-                    const Forward& forward, const std::vector<torch::Tensor>& example_inputs,
-                    const TraceSummary& trace, const ExportOptions& options) {
-  return Verification(guard, {module, exported, forward, example_inputs, trace, options}).run();
+ExportReport verify(ExportGuard& guard, const ExportedModule& subject) {
+  return Verification(guard, subject).run();
 }
 
 ExportReport export_with_retries(

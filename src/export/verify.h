@@ -12,15 +12,21 @@
 
 namespace attend {
 
-/// Compares the exported program `exported` with `forward` of `module` on the example inputs and on
-/// inputs of other sizes and values. Throws WrongForInputs if the outputs differ. The message
+/// A module and its exported program, which are compared. Contains references to its arguments.
+struct ExportedModule {
+  const torch::nn::Module& module;
+  const Forward& exported;
+  const std::vector<torch::Tensor>& example_inputs;
+  const TraceSummary& trace;
+  const ExportOptions& options;
+};
+
+/// Compares an exported program with the module on the example inputs and on inputs of other sizes
+/// and values. Throws WrongForInputs if the outputs differ. The message
 /// names the shapes of the inputs and the difference. If a dimension or value was specialized, the
 /// message also names the operator and its call site. Also throws std::runtime_error if forward
-/// mutates parameters or constants. Sizes near the integers in `trace` are verified too.
-ATTEND_API ExportReport verify(ExportGuard& guard, const torch::nn::Module& module,
-                               const Forward& exported, const Forward& forward,
-                               const std::vector<torch::Tensor>& example_inputs,
-                               const TraceSummary& trace, const ExportOptions& options);
+/// mutates parameters or constants. Sizes near the integers in the trace are verified too.
+ATTEND_API ExportReport verify(ExportGuard& guard, const ExportedModule& subject);
 
 /// Returns `attempt(example_inputs)`. `attempt` traces a module with the given inputs, exports the
 /// program and verifies it. If it throws WrongForInputs, calls it again with these inputs, up to

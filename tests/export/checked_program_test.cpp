@@ -95,7 +95,7 @@ TEST(CheckedProgram, RunsDoNotShareUnbackedSymbols) {
 TEST(CheckedProgram, EvaluatesSymInts) {
   auto traced = trace_function([](const torch::Tensor& x) { return x.tensor_split(2, 0)[1]; });
   ASSERT_TRUE(decompose(traced.program));
-  infer_tensor_meta(traced, {torch::ones({4, 3})}, {{0, 0, "batch"}}, TargetFormat::pt2);
+  infer_tensor_meta(traced, TargetFormat::pt2);
   EXPECT_NO_THROW(checked_call(traced, torch::ones({5, 3}))());
   traced.program.sym_ints.rbegin()->second = {.value = 2, .expression = {}};
   EXPECT_THAT(checked_call(traced, torch::ones({5, 3})),

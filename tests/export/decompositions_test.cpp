@@ -25,9 +25,7 @@ ExportedProgram decomposed(const TensorFunction& function) {
   auto traced =
       trace_program(torch::nn::Module(), [&](const auto& in) { return Outputs(function(in[0])); },
                     example, {.dynamic = dynamic});
-  if (decompose(traced.program)) {
-    infer_tensor_meta(traced, example, dynamic, TargetFormat::pt2);
-  }
+  if (decompose(traced.program)) infer_tensor_meta(traced, TargetFormat::pt2);
   return traced.program;
 }
 

@@ -334,15 +334,14 @@ class SymbolicMeta {
 
 }  // namespace
 
-void infer_tensor_meta(TracedProgram& traced, const std::vector<torch::Tensor>& example_inputs,
-                       const std::vector<DynamicDimension>& dynamic, TargetFormat format) {
+void infer_tensor_meta(TracedProgram& traced, TargetFormat format) {
   auto& program = traced.program;
   for (const auto& input : program.inputs) {
     if (input.kind == InputKind::user) continue;
     program.tensors[input.name] = static_meta(traced.weights.at(input.target));
   }
   program.ranges.clear();
-  const Observations observations(traced, example_inputs, dynamic);
+  const Observations observations(traced);
   for (const auto& dimension : observations.dimensions()) {
     program.ranges[dimension.symbol] = dimension.range();
   }

@@ -1,11 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
-#include "attend/export/export_options.h"
 #include "export/check_names.h"
 #include "export/program/from_trace.h"
-
-#include <vector>
 
 namespace attend::program {
 
@@ -16,9 +13,6 @@ namespace attend::program {
 /// dynamic dimensions. Throws std::runtime_error, with the name of the tensor, if the number of
 /// dimensions of a tensor is not constant, or, for ONNX, if a size depends on the values of the
 /// inputs, but is the same for all values that the exporter tries.
-ATTEND_API void infer_tensor_meta(TracedProgram& traced,
-                                  const std::vector<torch::Tensor>& example_inputs,
-                                  const std::vector<DynamicDimension>& dynamic,
-                                  TargetFormat format);
+ATTEND_API void infer_tensor_meta(TracedProgram& traced, TargetFormat format);
 
 }  // namespace attend::program

@@ -42,13 +42,12 @@ TensorMeta static_meta(const torch::Tensor& tensor) {
   return meta;
 }
 
-Observations::Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
-                           const std::vector<DynamicDimension>& dynamic)
+Observations::Observations(const TracedProgram& traced)
     : program_(traced.program),
-      example_(example),
-      dynamic_(dynamic),
-      dimensions_(scheduled_dimensions(example, dynamic, traced.trace.integers, kSeed)),
-      runner_(traced.program, traced.weights, example.front().device(),
+      example_(traced.trace.method.example_inputs),
+      dynamic_(traced.trace.method.dynamic),
+      dimensions_(scheduled_dimensions(example_, dynamic_, traced.trace.integers, kSeed)),
+      runner_(traced.program, traced.weights, example_.front().device(),
               operators_called_by(traced.program)) {
   std::erase_if(dimensions_, [](const auto& dimension) { return dimension.symbol.empty(); });
   const auto sizes = fitting_sizes(dimensions_);

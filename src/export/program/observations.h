@@ -37,8 +37,7 @@ class Observations {
  public:
   /// Throws WrongForInputs if the program rejects sizes within the ranges of the dynamic
   /// dimensions, and std::runtime_error if the number of dimensions of a tensor is not constant.
-  Observations(const TracedProgram& traced, const std::vector<torch::Tensor>& example,
-               const std::vector<DynamicDimension>& dynamic);
+  explicit Observations(const TracedProgram& traced);
 
   const std::vector<ScheduledDimension>& dimensions() const { return dimensions_; }
   const DataDependentSizes& data_dependent() const { return data_dependent_; }

@@ -23,12 +23,13 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
                             const ExportOptions& options, TargetFormat format) {
   const StaticShapesGuard static_shapes_guard;
   auto scripted = to_script_module(module);
-  const auto trace = trace_method(scripted, "forward", module, function, example_inputs,
-                                  options.input_names, options.dynamic);
+  const auto trace =
+      trace_method(scripted, module,
+                   {"forward", function, example_inputs, options.input_names, options.dynamic});
   auto traced = program_from_trace(scripted);
   traced.trace = trace;
   try {
-    infer_tensor_meta(traced, example_inputs, options.dynamic, format);
+    infer_tensor_meta(traced, format);
   } catch (const WrongForInputs& error) {
     const auto inputs = copies_of(error.inputs);
     try {
@@ -36,13 +37,11 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
     } catch (const std::exception& why) {
       throw module_rejects(error.inputs, why);
     }
-    const auto specialization =
-        find_specialization(module, function, example_inputs, error.inputs, trace.lifted);
+    const auto specialization = find_specialization(module, trace, error.inputs);
     if (!specialization) throw;
     throw with_specialization(error, *specialization);
   } catch (const std::exception& error) {
-    const auto specialization =
-        find_specialization(module, function, example_inputs, options.dynamic, trace.lifted);
+    const auto specialization = find_specialization(module, trace);
     if (!specialization) throw;
     throw with_specialization(error, *specialization);
   }
