@@ -73,6 +73,7 @@ AddedVocabulary::AddedVocabulary(JsonFields& root, const TokenTable& tokens,
   if (!root.has("added_tokens")) return;
   // As in the reference, a token that is not in the vocabulary gets the next free id.
   auto next_id = static_cast<int64_t>(tokens.size());
+  StepBudget budget;
   for (auto& fields : root.objects("added_tokens")) {
     const auto id = fields.integer("id", 0, TokenTable::kMaxId);
     Token token{{id, fields.string("content"), fields.boolean("special")},
@@ -101,7 +102,7 @@ AddedVocabulary::AddedVocabulary(JsonFields& root, const TokenTable& tokens,
     }
     token.text = content;
     if (is_normalized) {
-      NormalizedText text{content};
+      NormalizedText text{content, budget};
       normalize(normalizers, text);
       token.text = text.text;
     }
@@ -160,7 +161,7 @@ Pieces AddedVocabulary::split(std::string_view text,
       pieces.pieces.push_back({0, 0, raw_id, false});
       return;
     }
-    NormalizedText part{std::string(text.substr(span.begin, span.end - span.begin)),
+    NormalizedText part{std::string(text.substr(span.begin, span.end - span.begin)), pieces.budget,
                         span.begin == 0};
     normalize(normalizers, part);
     find_tokens(part.text, normalized_, [&](int32_t id, Span inner) {

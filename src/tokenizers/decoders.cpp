@@ -116,7 +116,8 @@ void apply(const Metaspace& options, Tokens& tokens) {
 }
 
 void apply(const Replace& options, Tokens& tokens) {
-  for (auto& token : tokens) token = options.pattern.replaced(token, options.content);
+  StepBudget budget;
+  for (auto& token : tokens) token = options.pattern.replaced(token, options.content, budget);
 }
 
 void apply(const Strip& options, Tokens& tokens) {

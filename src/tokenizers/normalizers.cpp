@@ -119,7 +119,7 @@ void apply(const Precompiled& options, NormalizedText& text) {
 
 void apply(const Replace& options, NormalizedText& text) {
   std::size_t first = 0;  // size of a match at the start
-  options.pattern.for_each_match(text.text, [&](Span match) {
+  options.pattern.for_each_match(text.text, text.budget, [&](Span match) {
     if (match.begin == 0 && first == 0) first = match.end;
   });
   // The reference assigns the new text to the last character of the match, or if there is no new
@@ -128,7 +128,7 @@ void apply(const Replace& options, NormalizedText& text) {
     const auto characters = count_characters(std::string_view(text.text).substr(0, first));
     if (options.content.empty() || characters > 1) text.begins_at_start = false;
   }
-  text.text = options.pattern.replaced(text.text, options.content);
+  text.text = options.pattern.replaced(text.text, options.content, text.budget);
 }
 
 void apply(const Prepend& options, NormalizedText& text) {

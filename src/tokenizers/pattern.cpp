@@ -19,10 +19,11 @@ Pattern::Pattern(JsonFields& fields) {
   pattern.finish();
 }
 
-std::string Pattern::replaced(std::string_view text, std::string_view content) const {
+std::string Pattern::replaced(std::string_view text, std::string_view content,
+                              StepBudget& budget) const {
   std::string result;
   std::size_t end = 0;
-  for_each_match(text, [&](Span match) {
+  for_each_match(text, budget, [&](Span match) {
     result += text.substr(end, match.begin - end);
     result += content;
     end = match.end;

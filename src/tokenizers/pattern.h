@@ -17,9 +17,9 @@ class Pattern {
 
   /// Calls `use` with the span of each match in `text`, from left to right.
   template <typename Use>
-  void for_each_match(std::string_view text, const Use& use) const {
+  void for_each_match(std::string_view text, StepBudget& budget, const Use& use) const {
     if (regex_) {
-      regex_->for_each_match(text, use);
+      regex_->for_each_match(text, budget, use);
       return;
     }
     for (auto at = text.find(string_); at != text.npos;
@@ -28,7 +28,7 @@ class Pattern {
   }
 
   /// Returns `text` with each match replaced by `content`.
-  std::string replaced(std::string_view text, std::string_view content) const;
+  std::string replaced(std::string_view text, std::string_view content, StepBudget& budget) const;
 
  private:
   std::string string_;

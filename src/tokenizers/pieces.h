@@ -13,6 +13,7 @@ namespace attend::tokenizers {
 /// A text that a normalizer changes.
 struct NormalizedText {
   std::string text;
+  StepBudget& budget;
   /// False if the first character of `text` comes from a later place of the original text, because
   /// the characters before it were removed.
   bool begins_at_start = true;
@@ -31,6 +32,7 @@ struct Piece {
 struct Pieces {
   std::string text;
   std::vector<Piece> pieces;
+  StepBudget budget;
 
   std::string_view text_of(const Piece& piece) const {
     return std::string_view(text).substr(piece.begin, piece.end - piece.begin);

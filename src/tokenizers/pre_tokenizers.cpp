@@ -88,7 +88,7 @@ void split_at_matches(Pieces& pieces, const Matcher& matcher, SplitBehavior beha
   pieces.split_each([&](std::string_view text, const auto& emit) {
     Splitter splitter(behavior, emit);
     std::size_t end = 0;
-    matcher.for_each_match(text, [&](Span match) {
+    matcher.for_each_match(text, pieces.budget, [&](Span match) {
       if (end != match.begin) splitter.add({end, match.begin}, invert);
       splitter.add(match, !invert);
       end = match.end;

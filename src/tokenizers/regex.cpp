@@ -14,10 +14,10 @@
 namespace attend::tokenizers {
 namespace {
 
-/// Maximum number of backtracking steps of a search: enough for a pattern that goes back over a
-/// whole text once for each of its alternatives.
-constexpr std::size_t kStepsPerByte = 32;
-constexpr std::size_t kFixedSteps = 1'000'000;
+/// Number of steps that each search may take without using the budget of the text.
+constexpr std::size_t kFreeSteps = 512;
+/// Factor by which the limit grows when a search is repeated.
+constexpr std::size_t kLimitGrowth = 8;
 constexpr unsigned kMaxStackEntries = 4'000'000;
 constexpr std::size_t kShownBytes = 60;
 
@@ -57,6 +57,11 @@ struct SearchMemory {
   }
 };
 
+SearchMemory& search_memory() {
+  thread_local SearchMemory memory;
+  return memory;
+}
+
 }  // namespace
 
 Regex::Regex(std::string_view pattern) : pattern_(pattern) {
@@ -78,7 +83,12 @@ Regex::Regex(std::string_view pattern) : pattern_(pattern) {
   compiled_.reset(compiled, onig.onig_free);
 }
 
-Regex::Search::Search(const Regex& regex, std::string_view text) : regex_(regex), text_(text) {
+Regex::Search::Search(const Regex& regex, std::string_view text, StepBudget& budget)
+    : regex_(regex),
+      budget_(budget),
+      first_limit_(StepBudget::kStepsPerByte * text.size()),
+      text_(text) {
+  budget_.add_text(text.size());
   const auto needs_check =
       std::ranges::any_of(text, [](char byte) { return static_cast<unsigned char>(byte) >= 0xE0; });
   if (!needs_check) return;
@@ -95,20 +105,37 @@ Regex::Search::Search(const Regex& regex, std::string_view text) : regex_(regex)
   if (!storage_.empty()) text_ = storage_;
 }
 
-bool Regex::Search::next(Span& match) {
+int Regex::Search::find() {
   const auto& onig = oniguruma();
-  thread_local SearchMemory memory;
-  while (from_ <= text_.size()) {
-    const auto steps = kFixedSteps + kStepsPerByte * text_.size();
+  auto& memory = search_memory();
+  const auto* begin = bytes_of(text_);
+  const auto* end = begin + text_.size();
+  // Oniguruma does not say how many steps a search took, only that it reached its limit. So a
+  // search begins with a small limit, and uses the budget when it is repeated with a larger one.
+  // The first searches of a text begin with large limits, whose sum is limited: most texts whose
+  // searches take many steps are one long run of blanks.
+  auto limit = std::max(kFreeSteps, first_limit_);
+  first_limit_ /= 2;
+  for (;;) {
     onig.onig_initialize_match_param(memory.limits);
     onig.onig_set_match_stack_limit_size_of_match_param(memory.limits, kMaxStackEntries);
-    onig.onig_set_retry_limit_in_match_of_match_param(memory.limits, steps);
-    onig.onig_set_retry_limit_in_search_of_match_param(memory.limits, steps);
-    const auto* begin = bytes_of(text_);
-    const auto* end = begin + text_.size();
+    onig.onig_set_retry_limit_in_match_of_match_param(memory.limits, limit);
+    onig.onig_set_retry_limit_in_search_of_match_param(memory.limits, limit);
     const int found =
         onig.onig_search_with_param(regex_.compiled_.get(), begin, end, begin + from_, end,
                                     memory.region, ONIG_OPTION_NONE, memory.limits);
+    const bool reached_limit =
+        found == ONIGERR_RETRY_LIMIT_IN_MATCH_OVER || found == ONIGERR_RETRY_LIMIT_IN_SEARCH_OVER;
+    if (!reached_limit || budget_.left() <= 2 * limit) return found;
+    budget_.spend(limit);
+    limit = std::min(kLimitGrowth * limit, budget_.left());
+  }
+}
+
+bool Regex::Search::next(Span& match) {
+  const auto& memory = search_memory();
+  while (from_ <= text_.size()) {
+    const int found = find();
     if (found == ONIG_MISMATCH) {
       from_ = SIZE_MAX;
       return false;
@@ -116,8 +143,8 @@ bool Regex::Search::next(Span& match) {
     if (found < 0) {
       throw InputError(fmt::format(
           "the regular expression '{}' takes too long for a text of {} bytes, expected at most {} "
-          "steps: {}",
-          shown_pattern(regex_.pattern_), text_.size(), steps, message_of(found)));
+          "steps for the whole text: {}",
+          shown_pattern(regex_.pattern_), text_.size(), budget_.total(), message_of(found)));
     }
     const auto first = static_cast<std::size_t>(memory.region->beg[0]);
     const auto last = static_cast<std::size_t>(memory.region->end[0]);

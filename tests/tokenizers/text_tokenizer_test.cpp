@@ -387,6 +387,48 @@ TEST(TextTokenizer, StopsCatastrophicBacktracking) {
               throws_naming<InputError>("5001", "steps"));
 }
 
+TEST(TextTokenizer, AllSearchesInATextShareTheSteps) {
+  // Each search takes 200,000 steps.
+  const auto slow = split("(?:a|a|a){11}b|[\\s\\S]");
+  const auto tokenizer = tokenizer_of(of_characters({"a"}, {{"pre_tokenizer", slow}}));
+  EXPECT_THAT([&] { tokenizer.encode(std::string(100, 'a')); },
+              throws_naming<InputError>("100", "steps"));
+  const json pieces{{"type", "Sequence"},
+                    {"pretokenizers", {{{"type", "FixedLength"}, {"length", 11}}, slow}}};
+  EXPECT_THAT(
+      [&] {
+        tokenizer_of(of_characters({"a"}, {{"pre_tokenizer", pieces}}))
+            .encode(std::string(1100, 'a'));
+      },
+      throws_naming<InputError>("11", "steps"));
+  const json replace{{"type", "Replace"}, {"pattern", slow["pattern"]}, {"content", "a"}};
+  const auto other = tokenizer_of(of_characters(
+      {std::string(11, 'a'), "<X>"},
+      {{"normalizer", replace}, {"decoder", replace}, {"added_tokens", {added_token(1, "<X>")}}}));
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += std::string(11, 'a') + "<X>";
+  EXPECT_THAT([&] { other.encode(text); }, throws_naming<InputError>("11", "steps"));
+  EXPECT_THAT([&] { other.decode(std::vector<int64_t>(100, 0)); },
+              throws_naming<InputError>("11", "steps"));
+}
+
+TEST(TextTokenizer, OrdinaryPatternsTakeLongTexts) {
+  const auto gpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+  const auto llama3 =
+      R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+  std::string mixed;
+  while (mixed.size() < 300'000) mixed += "Ab's 12, !" + std::string(mixed.size() % 5000, ' ');
+  for (const auto* pattern : {gpt2, llama3}) {
+    auto pre_tokenizer = split(pattern);
+    pre_tokenizer["behavior"] = "Removed";
+    const auto tokenizer = tokenizer_of(of_characters({"a"}, {{"pre_tokenizer", pre_tokenizer}}));
+    for (const char character : {'a', 'A', ' ', '\n', '1', '!'}) {
+      EXPECT_THAT(tokenizer.encode(std::string(300'000, character)).ids, IsEmpty());
+    }
+    EXPECT_THAT(tokenizer.encode(mixed).ids, IsEmpty());
+  }
+}
+
 TEST(TextTokenizer, NamesAWordWithoutTokenAndUnknownToken) {
   const json model{{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocab_of({"a"})}};
   EXPECT_THAT([&] { tokenizer_of(tokenizer_json(model)).encode("xyz"); },
