@@ -16,13 +16,14 @@ void throw_unknown_type(const JsonFields& fields, const std::string& found,
                                fmt::join(expected, ", ")));
 }
 
-void check_growth(std::string_view key, std::size_t original_bytes, std::size_t bytes) {
+void check_growth(std::string_view key, std::size_t original_size, std::size_t size,
+                  std::string_view unit) {
   constexpr std::size_t kFactor = 64;
-  constexpr std::size_t kFixedBytes = std::size_t{1} << 20;
-  const auto most = kFactor * original_bytes + kFixedBytes;
-  if (bytes <= most) return;
-  throw InputError(fmt::format("`{}`: a text of {} bytes became {} bytes, expected at most {}", key,
-                               original_bytes, bytes, most));
+  constexpr std::size_t kFixedSize = std::size_t{1} << 20;
+  const auto most = kFactor * original_size + kFixedSize;
+  if (size <= most) return;
+  throw InputError(fmt::format("`{}`: a text of {} {} became {} {}, expected at most {}", key,
+                               original_size, unit, size, unit, most));
 }
 
 std::string one_character(JsonFields& fields, const std::string& key) {

@@ -10,8 +10,9 @@
 namespace attend::tokenizers {
 
 /// Throws InputError if a text became much larger than the original text: a damaged file may have
-/// many parts that each double it.
-void check_growth(std::string_view key, std::size_t original_bytes, std::size_t bytes);
+/// many parts that each double it. The sizes are numbers of `unit`.
+void check_growth(std::string_view key, std::size_t original_size, std::size_t size,
+                  std::string_view unit = "bytes");
 
 /// Returns a string of one character.
 std::string one_character(JsonFields& fields, const std::string& key);

@@ -24,6 +24,15 @@ void append(Encoding& encoding, const Encoding& other) {
 
 using Encodings = std::vector<Encoding>;
 
+std::size_t count_tokens(const Encodings& encodings) {
+  std::size_t number = 0;
+  for (const auto& encoding : encodings) number += encoding.ids.size();
+  return number;
+}
+
+/// Maximum number of special tokens in a template.
+constexpr std::size_t kMaxSpecialTokens = 1'000'000;
+
 int64_t count(const BertProcessing&, bool is_pair) {
   return is_pair ? 3 : 2;
 }
@@ -74,8 +83,15 @@ Encodings apply(const TemplateProcessing& options, Encodings encodings, bool add
                     "or 2: it must be the first part that adds tokens",
                     encodings.size()));
   }
+  const auto& items = encodings.size() == 2 ? options.pair : options.single;
+  std::size_t size = 0;
+  for (const auto& item : items) {
+    size +=
+        item.text < 0 ? item.ids.size() : encodings[static_cast<std::size_t>(item.text)].ids.size();
+  }
+  check_growth("post_processor", count_tokens(encodings), size, "tokens");
   Encodings results;
-  for (const auto& item : encodings.size() == 2 ? options.pair : options.single) {
+  for (const auto& item : items) {
     if (item.text < 0) {
       if (!adds) continue;
       auto& result = results.emplace_back();
@@ -105,6 +121,7 @@ int64_t parse_token(JsonFields& fields, const std::string& key) {
 std::vector<TemplateProcessing::Item> parse_template(JsonFields& fields, const std::string& key,
                                                      JsonFields& tokens, int texts) {
   std::vector<TemplateProcessing::Item> items;
+  std::size_t special_tokens = 0;
   for (auto& element : fields.objects(key)) {
     auto& item = items.emplace_back();
     const bool is_text = element.has("Sequence");
@@ -120,6 +137,11 @@ std::vector<TemplateProcessing::Item> parse_template(JsonFields& fields, const s
       token.ignore({"id", "tokens"});
       const auto& ids = token.value("ids");
       if (!ids.is_array()) token.throw_unexpected("ids", "an array of token ids");
+      special_tokens += ids.size();
+      if (special_tokens > kMaxSpecialTokens) {
+        throw InputError(fmt::format("`{}`: found {} special tokens or more, expected at most {}",
+                                     fields.path_of(key), special_tokens, kMaxSpecialTokens));
+      }
       for (const auto& id : ids) {
         if (!id.is_number_unsigned() ||
             id.get<uint64_t>() > static_cast<uint64_t>(TokenTable::kMaxId)) {
@@ -181,12 +203,15 @@ int64_t count_special_tokens(const std::vector<PostProcessor>& parts, bool is_pa
 
 Encoding post_process(const std::vector<PostProcessor>& parts, std::vector<Encoding> encodings,
                       bool add_special_tokens) {
+  const auto original_tokens = post_processors::count_tokens(encodings);
   for (const auto& part : parts) {
     encodings = std::visit(
         [&](const auto& options) {
           return post_processors::apply(options, std::move(encodings), add_special_tokens);
         },
         part);
+    check_growth("post_processor", original_tokens, post_processors::count_tokens(encodings),
+                 "tokens");
   }
   Encoding result;
   for (const auto& encoding : encodings) post_processors::append(result, encoding);

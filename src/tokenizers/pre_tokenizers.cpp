@@ -286,8 +286,10 @@ std::vector<PreTokenizer> parse_pre_tokenizers(JsonFields& root) {
 }
 
 void pre_tokenize(const std::vector<PreTokenizer>& parts, Pieces& pieces) {
+  const auto original_bytes = pieces.text.size();
   for (const auto& part : parts) {
     std::visit([&](const auto& options) { pre_tokenizers::apply(options, pieces); }, part);
+    check_growth("pre_tokenizer", original_bytes, pieces.text.size());
   }
 }
 

@@ -429,6 +429,35 @@ TEST(TextTokenizer, OrdinaryPatternsTakeLongTexts) {
   }
 }
 
+TEST(TextTokenizer, LimitsTheGrowthInPreTokenizers) {
+  const json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
+  const json pre_tokenizer{{"type", "Sequence"}, {"pretokenizers", json::array_t(40, byte_level)}};
+  const auto tokenizer = tokenizer_of(of_characters({"a"}, {{"pre_tokenizer", pre_tokenizer}}));
+  EXPECT_THAT([&] { tokenizer.encode("é The cat"); },
+              throws_naming<InputError>("pre_tokenizer", "10 bytes"));
+}
+
+TEST(TextTokenizer, LimitsTheGrowthInPostProcessors) {
+  const auto tokenizer = [](std::size_t texts, std::size_t specials, std::size_t ids) {
+    const json text{{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+    const json special{{"SpecialToken", {{"id", "X"}, {"type_id", 0}}}};
+    auto items = json::array_t(texts, text);
+    items.insert(items.end(), specials, special);
+    return tokenizer_of(of_characters(
+        {"a"}, {{"post_processor",
+                 {{"type", "TemplateProcessing"},
+                  {"single", items},
+                  {"pair", json::array()},
+                  {"special_tokens",
+                   {{"X", {{"id", "X"}, {"ids", json::array_t(ids, 0)}, {"tokens", {"X"}}}}}}}}}));
+  };
+  EXPECT_THAT([&] { tokenizer(10'000, 0, 0).encode(std::string(100'000, 'a')); },
+              throws_naming<InputError>("post_processor", "100000 tokens", "1000000000"));
+  EXPECT_THAT([&] { tokenizer(1, 200, 10'000); },
+              throws_naming<InputError>("post_processor.single", "1010000", "1000000"));
+  EXPECT_EQ(tokenizer(2, 3, 4).encode("aa").ids.size(), 16);
+}
+
 TEST(TextTokenizer, NamesAWordWithoutTokenAndUnknownToken) {
   const json model{{"type", "WordLevel"}, {"unk_token", "?"}, {"vocab", vocab_of({"a"})}};
   EXPECT_THAT([&] { tokenizer_of(tokenizer_json(model)).encode("xyz"); },
