@@ -85,12 +85,20 @@ def special_tokens(rng, names, **options):
 
 def add_tokens(rng, tokenizer, is_published):
     """Adds some odd tokens."""
+    def normalized(text):
+        return tokenizer.normalizer.normalize_str(text) if tokenizer.normalizer else text
+
     # Two tokens with equal normalized texts, or one with an empty one, are refused.
+    texts = {"", *(normalized(token.content) for token in tokenizer.get_added_tokens_decoder().values() if token.normalized)}
     names = ("<X>", "<YES>", "<NO>", "ab", "abc", rng.choice(["▁▁", "  "]) if is_published else "<Y>", "é", "中文")
     tokens = [name for name in names if rng.random() < 0.3]
     for name in tokens:
         token = AddedToken(name, special=flag(rng) and name[0] == "<", normalized=flag(rng), lstrip=rng.random() < 0.3,
                            rstrip=rng.random() < 0.3, single_word=rng.random() < 0.3)
+        if token.normalized:
+            if normalized(name) in texts:
+                continue
+            texts.add(normalized(name))
         tokenizer.add_tokens([token])
 
 
