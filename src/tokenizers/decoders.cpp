@@ -200,6 +200,12 @@ std::vector<Decoder> parse_decoders(JsonFields& root) {
   return parts_under<Decoder>("decoder", root, decoders::kTypes, "decoders");
 }
 
+bool is_byte_token(const std::vector<Decoder>& parts, std::string_view token) {
+  return decoders::byte_of(token) && std::ranges::any_of(parts, [](const Decoder& part) {
+           return std::holds_alternative<decoders::ByteFallback>(part);
+         });
+}
+
 std::string decode_tokens(const std::vector<Decoder>& parts, std::vector<std::string> tokens) {
   std::string text;
   if (parts.empty()) {

@@ -4,6 +4,7 @@
 #include "tokenizers/pattern.h"
 
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -50,6 +51,10 @@ using Decoder = std::variant<decoders::BpeDecoder, decoders::ByteFallback, decod
 
 /// Reads the key `decoder`, which may be null. A Sequence becomes its elements.
 std::vector<Decoder> parse_decoders(JsonFields& root);
+
+/// Returns true if the text of a token depends on the next token: a byte token, whose bytes are a
+/// text only if all bytes of the run are valid UTF-8.
+bool is_byte_token(const std::vector<Decoder>& parts, std::string_view token);
 
 /// Returns the text of tokens. Without decoders, the tokens are joined with blanks.
 std::string decode_tokens(const std::vector<Decoder>& parts, std::vector<std::string> tokens);

@@ -152,6 +152,8 @@ struct TextTokenizer::Parts {
   }
 
   std::vector<int32_t> ids_of(std::string_view text) const;
+  /// Returns the token for the decoders; nothing if it is omitted.
+  std::optional<std::string_view> token_to_decode(int64_t id, DecodeOptions options) const;
 };
 
 std::vector<int32_t> TextTokenizer::Parts::ids_of(std::string_view text) const {
@@ -179,6 +181,18 @@ std::vector<int32_t> TextTokenizer::Parts::ids_of(std::string_view text) const {
   for (const auto& piece : pieces.pieces) add(piece);
   caches.give_back(std::move(cache));
   return ids;
+}
+
+std::optional<std::string_view> TextTokenizer::Parts::token_to_decode(int64_t id,
+                                                                      DecodeOptions options) const {
+  std::optional<std::string_view> token;
+  if (const auto* text_of_added = added.text(id)) {
+    token = *text_of_added;
+  } else if (const auto known = tokens().text(id)) {
+    token = *known;
+  }
+  if (token && options.skip_special_tokens && added.is_special(*token)) return std::nullopt;
+  return token;
 }
 
 TextTokenizer TextTokenizer::load(const std::filesystem::path& path) {
@@ -285,16 +299,7 @@ std::string TextTokenizer::decode(std::span<const int64_t> ids, DecodeOptions op
   std::vector<std::string> tokens;
   tokens.reserve(ids.size());
   for (const auto id : ids) {
-    std::string_view text;
-    if (const auto* added = parts_->added.text(id)) {
-      text = *added;
-    } else if (const auto known = parts_->tokens().text(id)) {
-      text = *known;
-    } else {
-      continue;
-    }
-    if (options.skip_special_tokens && parts_->added.is_special(text)) continue;
-    tokens.emplace_back(text);
+    if (const auto token = parts_->token_to_decode(id, options)) tokens.emplace_back(*token);
   }
   return decode_tokens(parts_->decoders, std::move(tokens));
 }
@@ -344,12 +349,17 @@ StreamingDecoder::StreamingDecoder(TextTokenizer tokenizer, DecodeOptions option
 
 std::string StreamingDecoder::rest_of(const std::string& text) const {
   if (text.starts_with(prefix_)) return text.substr(prefix_.size());
-  // A later byte can make the byte tokens before it invalid. Their text was returned already.
+  // The next token can change the text of the tokens before it, which was returned already.
   return tokenizer_.decode(std::span(ids_).subspan(prefix_ids_), options_);
 }
 
 std::string StreamingDecoder::step(int64_t id) {
   ids_.push_back(id);
+  const auto& parts = *tokenizer_.parts_;
+  if (const auto token = parts.token_to_decode(id, options_)) {
+    in_bytes_ = is_byte_token(parts.decoders, *token);
+  }
+  if (in_bytes_) return "";
   const auto text = tokenizer_.decode(ids_, options_);
   if (text.size() <= prefix_.size() || text.ends_with("\uFFFD")) return "";
   auto result = rest_of(text);
@@ -365,6 +375,7 @@ std::string StreamingDecoder::finish() {
   ids_.clear();
   prefix_.clear();
   prefix_ids_ = 0;
+  in_bytes_ = false;
   return result;
 }
 

@@ -179,9 +179,26 @@ TEST(TextTokenizer, IncompleteBytesDecodeToOneReplacementEach) {
   EXPECT_EQ(tokenizer.decode(std::vector<int64_t>{0, 1, 2}), "€");
 }
 
+TEST(StreamingDecoder, ReturnsARunOfByteTokensWhenItEnds) {
+  const json added{added_token(4, "<s>", {{"special", true}})};
+  const auto tokenizer = tokenizer_of(
+      of_characters({"<0xE2>", "<0x82>", "<0xAC>", "a"},
+                    {{"decoder", {{"type", "ByteFallback"}}}, {"added_tokens", added}}));
+  StreamingDecoder decoder(tokenizer);
+  for (const int64_t id : {0, 1, 2}) EXPECT_EQ(decoder.step(id), "");
+  EXPECT_EQ(decoder.step(3), "€a");
+  // An invalid byte makes all bytes of the run invalid, also after a special token.
+  for (const int64_t id : {0, 1, 2, 4, 1}) EXPECT_EQ(decoder.step(id), "");
+  EXPECT_EQ(decoder.step(3), "\uFFFD\uFFFD\uFFFD\uFFFDa");
+  EXPECT_EQ(decoder.step(2), "");
+  EXPECT_EQ(decoder.finish(), "\uFFFD");
+  EXPECT_EQ(tokenizer.decode(std::vector<int64_t>{0, 1, 2, 3, 0, 1, 2, 4, 1, 3, 2}),
+            "€a\uFFFD\uFFFD\uFFFD\uFFFDa\uFFFD");
+}
+
 TEST(StreamingDecoder, ReturnsACharacterWhenItIsComplete) {
-  StreamingDecoder decoder(tokenizer_of(of_characters({"<0xE2>", "<0x82>", "<0xAC>", "a"},
-                                                      {{"decoder", {{"type", "ByteFallback"}}}})));
+  StreamingDecoder decoder(
+      tokenizer_of(of_characters({"â", "Ĥ", "¬", "a"}, {{"decoder", {{"type", "ByteLevel"}}}})));
   EXPECT_EQ(decoder.step(3), "a");
   EXPECT_EQ(decoder.step(0), "");
   EXPECT_EQ(decoder.step(1), "");

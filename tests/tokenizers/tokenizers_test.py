@@ -119,7 +119,7 @@ class SameIds(unittest.TestCase):
                 self.check_decoding(tokenizer, ids, where)
                 if rng.random() < 0.2:
                     streamed = self.check_stream(ids, where)
-                    if family in (families.gpt2, families.llama3, families.qwen, families.mistral, families.bert):
+                    if family is not families.odd:
                         self.assertEqual(streamed, tokenizer.decode(ids, skip_special_tokens=False), where)
 
 

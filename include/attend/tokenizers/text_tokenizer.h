@@ -139,6 +139,8 @@ class ATTEND_API TextTokenizer {
  private:
   struct Parts;
 
+  friend class StreamingDecoder;
+
   TextTokenizer() = default;
   Encoding encode_all(std::span<const std::string_view> texts, EncodeOptions options) const;
 
@@ -156,7 +158,8 @@ class ATTEND_API TextTokenizer {
 ATTEND_API TextTokenizer to_text_tokenizer(const Tokenizer& tokenizer);
 
 /// Decodes token ids one by one, for example while a model generates them. A character whose bytes
-/// are in several tokens is returned when it is complete.
+/// are in several tokens is returned when it is complete, and byte tokens such as <0xE2> when
+/// another token follows: an invalid byte makes all byte tokens before it U+FFFD.
 ///
 ///     attend::StreamingDecoder decoder(tokenizer);
 ///     for (auto id : ids) std::string text = decoder.step(id);  // may be empty
@@ -165,7 +168,7 @@ class ATTEND_API StreamingDecoder {
   /// The decoder has its own reference to the content of `tokenizer`.
   explicit StreamingDecoder(TextTokenizer tokenizer, DecodeOptions options = {});
 
-  /// Returns the text that a token completes; empty if the last character is incomplete.
+  /// Returns the text that a token completes; empty if the last character may be incomplete.
   std::string step(int64_t id);
   /// Returns the rest of the text, with U+FFFD for an incomplete character. The next token begins a
   /// new text.
@@ -179,6 +182,7 @@ class ATTEND_API StreamingDecoder {
   std::vector<int64_t> ids_;  // of the tokens of `prefix_` and of those not returned yet
   std::string prefix_;        // text of the first `prefix_ids_` ids, which was returned
   std::size_t prefix_ids_ = 0;
+  bool in_bytes_ = false;  // the last token is a byte token
 };
 
 }  // namespace attend
