@@ -2,6 +2,7 @@
 #include "attend/io/load_weights.h"
 #include "attend/pretrained/pretrained.h"
 #include "io/copy_state.h"
+#include "io/dtypes.h"
 #include "nn/new_layers.h"
 #include "pretrained/published_config.h"
 #include "pretrained/sentence_settings.h"
@@ -50,15 +51,12 @@ class NamedWeights {
   const std::map<std::string, std::string>& names() const { return names_; }
   const std::string& name_in_file(const std::string& name) const { return names_.at(name); }
   const std::vector<int64_t>& shape(const std::string& name) const { return entry(name).shape; }
-  /// Returns the dtype of a weight. Throws InputError if no model has it.
-  torch::ScalarType dtype(const std::string& name) const {
-    const auto& found = entry(name).dtype;
-    if (found == "F32") return torch::kFloat;
-    if (found == "F64") return torch::kDouble;
-    if (found == "F16") return torch::kHalf;
-    if (found == "BF16") return torch::kBFloat16;
-    throw InputError(fmt::format("{}: '{}' has the dtype {}, expected F32, F64, F16 or BF16",
-                                 files_.file_of(names_.at(name)).string(), names_.at(name), found));
+  const std::string& dtype_in_file(const std::string& name) const { return entry(name).dtype; }
+  /// Returns the dtype of a weight; empty if no model has it, such as that of quantized weights.
+  std::optional<torch::ScalarType> dtype(const std::string& name) const {
+    const auto* found = find_dtype(&Dtype::safetensors, dtype_in_file(name));
+    return found != nullptr && is_model_dtype(found->type) ? std::optional(found->type)
+                                                           : std::nullopt;
   }
   torch::Tensor read(const WeightRow& row) const {
     std::vector<torch::Tensor> parts;
@@ -103,13 +101,24 @@ std::optional<WeightRow> tied_head(const ModelConfig& any, const Architecture& a
   return *std::ranges::find(rows.all(), "head.weight", &WeightRow::name);
 }
 
-/// Throws InputError if weights are missing, unexpected or misshapen. The message lists all.
+/// Throws InputError if weights are missing, unexpected or misshapen, or if their dtype is not a
+/// floating-point one of models. The message lists all.
 void check_weights(const Path& path, const NamedWeights& weights, const WeightRows& rows,
                    const std::optional<WeightRow>& tied_head, const Architecture& architecture) {
   NamesByProblem problems;
   IncompatibleKeys keys;
   std::set<std::string> used;
-  if (tied_head) used.insert(tied_head->parts.front().name);
+  const auto check_dtype = [&](const std::string& name) {
+    if (weights.dtype(name)) return;
+    problems[fmt::format("found dtype {}, expected F64, F32, F16 or BF16",
+                         weights.dtype_in_file(name))]
+        .push_back(weights.name_in_file(name));
+  };
+  if (tied_head) {
+    const auto& name = tied_head->parts.front().name;
+    used.insert(name);
+    if (weights.contains(name)) check_dtype(name);
+  }
   for (const auto& row : rows.all()) {
     for (const auto& part : row.parts) {
       used.insert(part.name);
@@ -120,6 +129,8 @@ void check_weights(const Path& path, const NamedWeights& weights, const WeightRo
                              fmt::join(weights.shape(part.name), ", "),
                              fmt::join(part.shape, ", "))]
             .push_back(weights.name_in_file(part.name));
+      } else {
+        check_dtype(part.name);
       }
     }
   }
@@ -156,13 +167,19 @@ void check_count(const Path& path, const NamedWeights& weights, const ModelConfi
 std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeights& weights,
                                             const std::optional<WeightRow>& head,
                                             const Architecture& architecture) {
-  if (!head || !weights.contains(head->parts.front().name)) return std::nullopt;
+  if (!head) return std::nullopt;
   const auto rows = architecture.weights(config);
   const auto& embedding = rows.all().front();
-  if (!weights.contains(embedding.parts.front().name) ||
-      weights.read(*head).equal(weights.read(embedding))) {
-    return std::nullopt;
-  }
+  // See `check_weights` for the others.
+  const auto is_usable = [&](const WeightRow& row) {
+    const auto& name = row.parts.front().name;
+    return weights.contains(name) && weights.dtype(name);
+  };
+  if (!is_usable(*head) || !is_usable(embedding)) return std::nullopt;
+  const auto head_weight = weights.read(*head);
+  const auto embedding_weight = weights.read(embedding);
+  const auto type = torch::promoteTypes(head_weight.scalar_type(), embedding_weight.scalar_type());
+  if (head_weight.to(type).equal(embedding_weight.to(type))) return std::nullopt;
   *tie_embeddings(config) = false;
   return fmt::format(
       "config.json ties the head to the token embedding, but '{}' is different; the model uses it",

@@ -8,7 +8,7 @@
 namespace attend {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, torch::ScalarType>, 4> kDtypes{
+constexpr std::array<std::pair<std::string_view, torch::ScalarType>, 4> kModelDtypes{
     {{"float32", torch::kFloat},
      {"float64", torch::kDouble},
      {"float16", torch::kHalf},
@@ -66,6 +66,10 @@ void write_classes(ConfigKeys& keys, const std::vector<std::string>& classes) {
 
 }  // namespace
 
+bool is_model_dtype(torch::ScalarType dtype) {
+  return std::ranges::count(kModelDtypes, dtype, [](const auto& each) { return each.second; }) > 0;
+}
+
 std::vector<int64_t> read_eos_tokens(JsonFields& reader, const ModelConfig& config) {
   auto tokens = reader.integers("eos_token_id");
   const auto vocab_size = generated_vocab_size(config);
@@ -87,7 +91,7 @@ PublishedConfig read_config(JsonFields& reader) {
   architecture.declare(keys, config.model);
   const char* dtype = reader.has("dtype") ? "dtype" : "torch_dtype";
   if (reader.has(dtype) && reader.json().at(dtype) != "auto")
-    config.dtype = reader.choice<torch::ScalarType>(dtype, "", kDtypes);
+    config.dtype = reader.choice<torch::ScalarType>(dtype, "", kModelDtypes);
   config.classes = read_classes(reader, config.model);
   config.eos_tokens = read_eos_tokens(reader, config.model);
   const char* start = "decoder_start_token_id";
@@ -106,7 +110,7 @@ nlohmann::ordered_json write_config(const PublishedConfig& published) {
   keys.write("architectures", nlohmann::ordered_json::array({published.class_name}));
   keys.write("model_type", published.architecture->model_type);
   auto dtype = published.dtype.value_or(torch::kFloat);
-  for (const char* key : {"dtype", "torch_dtype"}) keys.choice(key, dtype, "", kDtypes);
+  for (const char* key : {"dtype", "torch_dtype"}) keys.choice(key, dtype, "", kModelDtypes);
   keys.write("is_encoder_decoder", std::holds_alternative<Seq2SeqConfig>(published.model));
   if (std::holds_alternative<LanguageModelConfig>(published.model)) {
     // The defaults of a class may be out of range in another vocabulary.

@@ -22,6 +22,9 @@ struct PublishedConfig {
   std::optional<int64_t> decoder_start_token = std::nullopt;
 };
 
+/// True if models can have the dtype: float32, float64, float16 or bfloat16.
+ATTEND_API bool is_model_dtype(torch::ScalarType dtype);
+
 /// Reads the key `eos_token_id` of `config.json` or `generation_config.json`. Throws InputError if
 /// a model with `config` generates text, and a token is not in its vocabulary.
 ATTEND_API std::vector<int64_t> read_eos_tokens(JsonFields& reader, const ModelConfig& config);

@@ -75,6 +75,13 @@ TEST_F(LoadPretrained, SkipsThePositionsOfPaddingOfRoberta) {
                   .equal(weights.at("embeddings.position_embeddings.weight").slice(0, 2)));
 }
 
+TEST_F(LoadPretrained, AcceptsMasksOfIntegersThatTheModelDoesNotUse) {
+  const auto config = small_config("gpt2");
+  auto weights = weights_of(config);
+  weights["h.0.attn.bias"] = torch::ones({1, 1, 16, 16}, torch::kByte);
+  EXPECT_EQ(load(config, weights).model_type, "gpt2");
+}
+
 TEST_F(LoadPretrained, AddsOneToTheNormsOfGemma) {
   const auto config = small_config("gemma2");
   const auto weights = weights_of(config);
@@ -216,8 +223,10 @@ TEST_F(LoadPretrained, HasTheDtypeOfTheConfigOrTheOption) {
 TEST_F(LoadPretrained, KeepsAHeadThatDiffersFromTheTiedEmbedding) {
   const auto config = small_config("gpt2");
   auto weights = weights_of(config);
-  weights["lm_head.weight"] = weights.at("wte.weight");
-  EXPECT_THAT(load(config, weights).warnings, IsEmpty());
+  for (const auto dtype : {torch::kFloat, torch::kDouble}) {
+    weights["lm_head.weight"] = weights.at("wte.weight").to(dtype);
+    EXPECT_THAT(load(config, weights).warnings, IsEmpty());
+  }
   weights["lm_head.weight"] = torch::randn({20, 8});
   const auto pretrained = load(config, weights);
   EXPECT_THAT(pretrained.warnings, SizeIs(1));
@@ -602,6 +611,17 @@ TEST_F(LoadPretrained, MessagesNameFileFoundAndExpected) {
          w["wte.weight"] = torch::ones({20, 8}, torch::kInt);
        }),
        {"model.safetensors", "wte.weight", "I32", "BF16"}},
+      {"dtype_of_another_weight",
+       with_weights([](auto& w) {
+         w["ln_f.weight"] = torch::ones(8, torch::kInt);
+         w["h.1.attn.c_attn.weight"] = torch::ones({8, 24}).to(torch::kFloat8_e4m3fn);
+       }),
+       {"model.safetensors", "ln_f.weight: found dtype I32", "F8_E4M3", "c_attn.weight", "BF16"}},
+      {"dtype_of_tied_head",
+       with_weights([](auto& w) {
+         w["lm_head.weight"] = torch::ones({20, 8}, torch::kBool);
+       }),
+       {"model.safetensors", "lm_head.weight", "BOOL", "BF16"}},
       {"unsupported",
        with_key("scale_attn_by_inverse_layer_idx", true),
        {"scale_attn_by_inverse_layer_idx", "true", "false"}},
