@@ -245,6 +245,7 @@ bool is_pretrained(const Path& folder) {
 }
 
 Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
+  check_dtype_option(options.dtype);
   const auto config_path = folder / "config.json";
   auto published = with_json_file(config_path, read_config);
   const auto& architecture = *published.architecture;

@@ -70,6 +70,12 @@ bool is_model_dtype(torch::ScalarType dtype) {
   return std::ranges::count(kModelDtypes, dtype, [](const auto& each) { return each.second; }) > 0;
 }
 
+void check_dtype_option(const std::optional<torch::ScalarType>& dtype) {
+  TORCH_CHECK_VALUE(!dtype || is_model_dtype(*dtype),
+                    "dtype must be float32, float64, float16 or bfloat16, found ",
+                    c10::getDtypeNames(dtype.value_or(torch::kFloat)).first);
+}
+
 std::vector<int64_t> read_eos_tokens(JsonFields& reader, const ModelConfig& config) {
   auto tokens = reader.integers("eos_token_id");
   const auto vocab_size = generated_vocab_size(config);

@@ -25,6 +25,9 @@ struct PublishedConfig {
 /// True if models can have the dtype: float32, float64, float16 or bfloat16.
 ATTEND_API bool is_model_dtype(torch::ScalarType dtype);
 
+/// Throws c10::ValueError if the option `dtype` has a dtype that models cannot have.
+ATTEND_API void check_dtype_option(const std::optional<torch::ScalarType>& dtype);
+
 /// Reads the key `eos_token_id` of `config.json` or `generation_config.json`. Throws InputError if
 /// a model with `config` generates text, and a token is not in its vocabulary.
 ATTEND_API std::vector<int64_t> read_eos_tokens(JsonFields& reader, const ModelConfig& config);

@@ -203,6 +203,7 @@ class NewFolder {
 
 void save_pretrained(const Pretrained& pretrained, const Path& folder,
                      const SavePretrainedOptions& options) {
+  check_dtype_option(options.dtype);
   const auto published = publish(pretrained, options);
   const auto tensors = tensors_of(pretrained.model, published);
   const auto max_seq_len =

@@ -166,6 +166,18 @@ TEST_F(SavePretrained, MessagesNameTheOptionsOfTheNearestArchitecture) {
   EXPECT_FALSE(fs::exists(saved));
 }
 
+TEST_F(SavePretrained, RefusesDtypesThatModelsCannotHave) {
+  const auto pretrained = load(small_config("gpt2"));
+  for (const auto dtype : {torch::kInt, torch::kFloat8_e4m3fn}) {
+    const auto name = c10::getDtypeNames(dtype).first;
+    const auto save = [&] { save_pretrained(pretrained, saved, {.dtype = dtype}); };
+    EXPECT_THAT(save, throws_naming<c10::ValueError>("dtype", "bfloat16", name));
+    const auto load_again = [&] { load_pretrained(folder, {.dtype = dtype}); };
+    EXPECT_THAT(load_again, throws_naming<c10::ValueError>("dtype", "bfloat16", name));
+  }
+  EXPECT_FALSE(fs::exists(saved));
+}
+
 TEST_F(SavePretrained, RefusesEmbeddingsThatT5Shares) {
   const json config{{"model_type", "t5"}, {"vocab_size", 20}, {"d_model", 8},  {"d_kv", 4},
                     {"d_ff", 12},         {"num_layers", 1},  {"num_heads", 2}};

@@ -71,7 +71,8 @@ struct ATTEND_API Pretrained {
 ///
 /// Throws InputError if a file is missing or malformed, if the architecture or a key of
 /// `config.json` is not supported, or if names or shapes of the weights differ from those of the
-/// architecture. The message names the file, and the values found and expected.
+/// architecture. The message names the file, and the values found and expected. Throws
+/// c10::ValueError if the option `dtype` is not float32, float64, float16 or bfloat16.
 ///
 ///     auto gpt2 = attend::load_pretrained("gpt2");
 ///     auto& model = std::get<attend::LanguageModel>(gpt2.model);
@@ -93,7 +94,8 @@ struct SavePretrainedOptions {
 ///
 /// Throws InputError if no architecture has the options of the model (the message names those that
 /// differ from the nearest); if weights differ that the architecture shares, such as the two
-/// embeddings of a T5; or if `folder` exists and is not an empty folder. If this function throws,
+/// embeddings of a T5; or if `folder` exists and is not an empty folder. Throws c10::ValueError if
+/// the option `dtype` is not float32, float64, float16 or bfloat16. If this function throws,
 /// `folder` is unchanged.
 ///
 ///     auto gpt2 = attend::load_pretrained("gpt2");
