@@ -124,18 +124,21 @@ void read_rotary_scaling(JsonFields& reader, int64_t max_seq_len, int64_t origin
 
 /// Returns the options of rotary positions.
 RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, int64_t max_seq_len,
-                          double default_theta, double default_partial_rotary_factor) {
+                          double default_theta, std::optional<double> default_part) {
   RotaryOptions options;
   const auto original = reader.size("original_max_position_embeddings", 0);
   options.theta = reader.number("rope_theta", default_theta);
-  auto part = reader.number("partial_rotary_factor", default_partial_rotary_factor);
+  constexpr const char* kPart = "partial_rotary_factor";
+  auto part = reader.number(kPart, default_part.value_or(1.0));
+  if (!default_part) reader.require(kPart, 1.0);
   reader.ignore({"rope_scaling", "rope_parameters"});
   // transformers 5 ignores rope_parameters if there is the key of transformers 4.
   const char* key = reader.has("rope_scaling") ? "rope_scaling" : "rope_parameters";
   if (reader.has(key)) {
     auto scaling = reader.object(key);
     options.theta = scaling.number("rope_theta", options.theta);
-    part = scaling.number("partial_rotary_factor", part);
+    part = scaling.number(kPart, part);
+    if (!default_part) scaling.require(kPart, 1.0);
     read_rotary_scaling(scaling, max_seq_len, original, options);
     scaling.finish();
   }
@@ -163,9 +166,8 @@ nlohmann::ordered_json rotary_scaling(const RotaryOptions& options) {
   return json;
 }
 
-void write_rotary(ConfigKeys& keys, const RotaryOptions& options, int64_t head_dim) {
+void write_rotary(ConfigKeys& keys, const RotaryOptions& options, double part) {
   const auto scaling = rotary_scaling(options);
-  const auto part = partial_rotary_factor(options.rotary_dim, head_dim);
   auto parameters = scaling;
   if (scaling.empty()) parameters["rope_type"] = "default";
   parameters["rope_theta"] = options.theta;
@@ -187,8 +189,12 @@ double partial_rotary_factor(int64_t rotary_dim, int64_t head_dim) {
 }
 
 void declare_rotary(ConfigKeys& keys, RotaryOptions& options, int64_t head_dim, int64_t max_seq_len,
-                    double default_theta, double default_partial_rotary_factor) {
-  if (!keys.reads()) return write_rotary(keys, options, head_dim);
+                    double default_theta, std::optional<double> default_partial_rotary_factor) {
+  if (!keys.reads()) {
+    const bool writes_part = default_partial_rotary_factor.has_value();
+    const auto part = partial_rotary_factor(options.rotary_dim, head_dim);
+    return write_rotary(keys, options, writes_part ? part : 1.0);
+  }
   options = read_rotary(keys.reader(), head_dim, max_seq_len, default_theta,
                         default_partial_rotary_factor);
 }

@@ -5,6 +5,7 @@
 #include "pretrained/config_keys.h"
 #include "pretrained/weight_rows.h"
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,11 @@ ATTEND_API void ignore_common_keys(JsonFields& reader);
 
 /// Reads or writes the options of rotary positions. Reads `rope_parameters` (transformers 5), or
 /// `rope_theta`, `rope_scaling` and `partial_rotary_factor` (transformers 4), and writes all of
-/// them. The defaults of theta and of the rotated part of a head are those of the architecture.
+/// them. The defaults of theta and of the rotated part of a head are those of the architecture;
+/// nullopt if its class in transformers ignores `partial_rotary_factor` and rotates the whole head.
 ATTEND_API void declare_rotary(ConfigKeys& keys, RotaryOptions& options, int64_t head_dim,
                                int64_t max_seq_len, double default_theta,
-                               double default_partial_rotary_factor = 1.0);
+                               std::optional<double> default_partial_rotary_factor);
 
 /// Returns the part of a head that is rotated: a number whose product with `head_dim` is rounded
 /// down to `rotary_dim`. 0 channels mean all.

@@ -22,6 +22,7 @@ struct Defaults {
   int64_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-6;
   double rope_theta = 10000.0;
+  std::optional<double> partial_rotary_factor = std::nullopt;  ///< see `declare_rotary`
   bool tie_word_embeddings = false;
 };
 
@@ -77,7 +78,8 @@ LanguageModelConfig& declare_common(ConfigKeys& keys, ModelConfig& any, const De
             defaults.head_dim == 0 ? stack.embed_dim / stack.num_heads : defaults.head_dim);
   keys.size("intermediate_size", stack.dim_feedforward, defaults.intermediate_size);
   keys.number("rms_norm_eps", stack.norm_eps, defaults.rms_norm_eps);
-  declare_rotary(keys, stack.rotary, stack.head_dim, config.max_seq_len, defaults.rope_theta);
+  declare_rotary(keys, stack.rotary, stack.head_dim, config.max_seq_len, defaults.rope_theta,
+                 defaults.partial_rotary_factor);
   keys.require("attention_bias", false);
   keys.require("mlp_bias", false);
   return config;
@@ -249,7 +251,8 @@ void declare_phi3(ConfigKeys& keys, ModelConfig& any) {
                                  .hidden_size = 3072,
                                  .intermediate_size = 8192,
                                  .max_position_embeddings = 4096,
-                                 .rms_norm_eps = 1e-5});
+                                 .rms_norm_eps = 1e-5,
+                                 .partial_rotary_factor = 1.0});
   declare_window(keys, config.stack, 0);
   keys.ignore({"embd_pdrop", "resid_pdrop"});
 }

@@ -132,6 +132,27 @@ TEST_F(LoadPretrained, ReadsRotaryScalingOfBothVersions) {
   EXPECT_EQ(stack_of(version4).rotary.original_max_seq_len, 4);
 }
 
+TEST_F(LoadPretrained, RefusesAPartialRotationThatTransformersIgnores) {
+  for (const char* type : {"llama", "mistral", "mixtral", "qwen2", "qwen3", "gemma2"}) {
+    SCOPED_TRACE(type);
+    auto config = small_config(type);
+    const auto weights = weights_of(config);
+    const auto expect_refusal = [&](const char* key) {
+      EXPECT_THAT([&] { load(config, weights); },
+                  throws_naming<InputError>("config.json", key, "0.5", "1.0"));
+    };
+    config["partial_rotary_factor"] = 0.5;
+    expect_refusal("`partial_rotary_factor`");
+    config["partial_rotary_factor"] = 1;
+    EXPECT_EQ(stack_of(config).rotary.rotary_dim, 0);
+    config["rope_parameters"] = {{"rope_type", "default"}, {"partial_rotary_factor", 0.5}};
+    expect_refusal("`rope_parameters.partial_rotary_factor`");
+  }
+  auto phi3 = small_config("phi3");
+  phi3["partial_rotary_factor"] = 0.5;
+  EXPECT_EQ(stack_of(phi3).rotary.rotary_dim, 2);
+}
+
 TEST_F(LoadPretrained, AbsentKeysHaveTheDefaultsOfTheClass) {
   EXPECT_EQ(stack_of(small_config("llama")).rotary.theta, 1e4);
   EXPECT_EQ(stack_of(small_config("mixtral")).rotary.theta, 1e6);

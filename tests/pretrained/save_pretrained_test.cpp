@@ -132,6 +132,8 @@ TEST_F(SavePretrained, SelectsAnArchitectureWithTheOptions) {
   stack.bias = false;
   stack.num_kv_heads = 1;
   EXPECT_EQ(model_type(config), "llama");
+  stack.rotary.rotary_dim = 2;  // transformers ignores it in Llama
+  EXPECT_EQ(model_type(config), "phi3");
   stack.rotary = {.scaling = RotaryScaling::yarn, .factor = 2.0, .original_max_seq_len = 32};
   EXPECT_EQ(model_type(config), "llama");
   stack.sliding_window = 4;
