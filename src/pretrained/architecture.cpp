@@ -132,8 +132,11 @@ RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, int64_t max_seq_
   auto part = reader.number(kPart, default_part.value_or(1.0));
   if (!default_part) reader.require(kPart, 1.0);
   reader.ignore({"rope_scaling", "rope_parameters"});
-  // transformers 5 ignores rope_parameters if there is the key of transformers 4.
-  const char* key = reader.has("rope_scaling") ? "rope_scaling" : "rope_parameters";
+  // transformers 5 ignores rope_parameters if there is the key of transformers 4, unless its value
+  // is empty.
+  const auto& json = reader.json();
+  const bool is_version4 = json.contains("rope_scaling") && !json.at("rope_scaling").empty();
+  const char* key = is_version4 ? "rope_scaling" : "rope_parameters";
   if (reader.has(key)) {
     auto scaling = reader.object(key);
     options.theta = scaling.number("rope_theta", options.theta);

@@ -124,6 +124,8 @@ TEST_F(LoadPretrained, ReadsRotaryScalingOfBothVersions) {
                                .original_max_seq_len = 8};
   EXPECT_EQ(stack_of(version4).rotary, expected);
   EXPECT_EQ(stack_of(version5).rotary, expected);
+  version5["rope_scaling"] = json::object();
+  EXPECT_EQ(stack_of(version5).rotary, expected);
   version4["rope_scaling"] = {{"type", "linear"}, {"factor", 2.0}};
   EXPECT_EQ(stack_of(version4).rotary.scaling, RotaryScaling::linear);
   version4["rope_scaling"] = {{"rope_type", "yarn"}, {"factor", 2.0}};
