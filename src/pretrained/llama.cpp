@@ -17,7 +17,7 @@ struct Defaults {
   int64_t intermediate_size = 11008;
   int64_t num_hidden_layers = 32;
   int64_t num_attention_heads = 32;
-  int64_t num_key_value_heads = 0;  ///< 0 = num_attention_heads
+  int64_t num_key_value_heads = 0;  ///< 0 = num_attention_heads, which null means, too
   int64_t head_dim = 0;             ///< 0 = hidden_size / num_attention_heads
   int64_t max_position_embeddings = 2048;
   double rms_norm_eps = 1e-6;
@@ -72,8 +72,11 @@ LanguageModelConfig& declare_common(ConfigKeys& keys, ModelConfig& any, const De
   keys.size("hidden_size", stack.embed_dim, defaults.hidden_size);
   keys.size("num_hidden_layers", stack.num_layers, defaults.num_hidden_layers, 1, kMaxCount);
   keys.size("num_attention_heads", stack.num_heads, defaults.num_attention_heads);
-  keys.size("num_key_value_heads", stack.num_kv_heads,
-            defaults.num_key_value_heads == 0 ? stack.num_heads : defaults.num_key_value_heads);
+  constexpr const char* kKeyHeads = "num_key_value_heads";
+  const bool is_null = keys.reads() && keys.reader().is_null(kKeyHeads);
+  keys.size(kKeyHeads, stack.num_kv_heads,
+            is_null || defaults.num_key_value_heads == 0 ? stack.num_heads
+                                                         : defaults.num_key_value_heads);
   keys.size("head_dim", stack.head_dim,
             defaults.head_dim == 0 ? stack.embed_dim / stack.num_heads : defaults.head_dim);
   keys.size("intermediate_size", stack.dim_feedforward, defaults.intermediate_size);

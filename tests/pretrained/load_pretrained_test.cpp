@@ -159,6 +159,11 @@ TEST_F(LoadPretrained, AbsentKeysHaveTheDefaultsOfTheClass) {
   EXPECT_EQ(stack_of(small_config("llama")).rotary.theta, 1e4);
   EXPECT_EQ(stack_of(small_config("mixtral")).rotary.theta, 1e6);
   EXPECT_EQ(stack_of(small_config("mistral")).sliding_window, 4096);
+  for (const char* type : {"llama", "mistral", "qwen2", "qwen3"}) {
+    auto config = small_config(type);
+    config["num_key_value_heads"] = nullptr;
+    EXPECT_EQ(stack_of(config).num_kv_heads, 2) << type;
+  }
   auto gemma = small_config("gemma2");
   gemma.erase("head_dim");
   EXPECT_EQ(stack_of(gemma).head_dim, 256);
