@@ -21,7 +21,9 @@ SequenceClassifierConfig post_norm_encoder() {
 /// Reads or writes the number of classes of a class such as BertForSequenceClassification.
 void declare_head(ConfigKeys& keys, SequenceClassifierConfig& config) {
   if (!keys.class_name().ends_with("ForSequenceClassification")) return;
-  keys.require("problem_type", "single_label_classification");
+  // transformers refuses this problem type for one class, whose logit is a score.
+  if (keys.reads() || config.num_classes > 1)
+    keys.require("problem_type", "single_label_classification");
   if (!keys.reads()) return;
   constexpr int64_t kDefaultLabels = 2;
   auto& reader = keys.reader();

@@ -81,6 +81,20 @@ TEST_F(SavePretrained, LoadsTheSameModel) {
   }
 }
 
+TEST_F(SavePretrained, WritesNoProblemTypeForOneClass) {
+  for (const int classes : {1, 2}) {
+    auto config = small_config("bert");
+    config["architectures"] = {"BertForSequenceClassification"};
+    config["id2label"] = json::object();
+    for (int i = 0; i < classes; ++i) config["id2label"][std::to_string(i)] = "c";
+    fs::remove_all(saved);
+    save_pretrained(load(config), saved);
+    EXPECT_EQ(load_pretrained(saved).classes.size(), classes);
+    const auto written = json::parse(read_bytes(saved / "config.json"));
+    EXPECT_EQ(written.contains("problem_type"), classes > 1);
+  }
+}
+
 TEST_F(SavePretrained, DoesNotRoundTheNormsOfGemmaBeforeTheCast) {
   const auto pretrained = load(small_config("gemma2"));
   save_pretrained(pretrained, saved, {.dtype = torch::kBFloat16});
