@@ -45,10 +45,23 @@ std::vector<std::string> differences(const PublishedConfig& published) {
   return config_differences(published.model, expected);
 }
 
+/// Throws InputError if `model_type`, unless it is empty, is not an architecture of the kind of
+/// model that `config` is.
+void check_model_type(const std::string& model_type, const ModelConfig& config) {
+  std::vector<std::string_view> expected;
+  for (const auto& architecture : architectures()) {
+    if (architecture.base.index() == config.index()) expected.emplace_back(architecture.model_type);
+  }
+  if (model_type.empty() || std::ranges::count(expected, model_type) > 0) return;
+  throw InputError(fmt::format("the model is a {}, found model_type {}, expected one of {}",
+                               model_kind(config), model_type, fmt::join(expected, ", ")));
+}
+
 /// Returns the config of the first architecture that can have all options of the model. Throws
 /// InputError if there is none.
 PublishedConfig publish(const Pretrained& pretrained, const SavePretrainedOptions& options) {
   const auto config = explicit_config(config_of(pretrained.model));
+  check_model_type(pretrained.model_type, config);
   const auto parameters = module_of(pretrained.model).parameters();
   constexpr std::size_t kUnreadable = 100;  // as many differences as no readable config has
   std::string nearest;

@@ -174,6 +174,8 @@ TEST_F(SavePretrained, MessagesNameTheOptionsOfTheNearestArchitecture) {
   auto other = pretrained_of(config);
   other.model_type = "llama";
   EXPECT_THAT(save(other), throws_naming<InputError>("llama", "positions"));
+  other.model_type = "bert";
+  EXPECT_THAT(save(other), throws_naming<InputError>("language_model", "bert", "gpt2, gpt_neox"));
   config.stack.activation = [](const torch::Tensor& x) { return torch::mish(x); };
   EXPECT_THAT(save(pretrained_of(config)), throws_naming<InputError>("activation"));
   SequenceClassifierConfig classifier{.vocab_size = 20, .num_classes = 3, .stack = config.stack};
