@@ -2,8 +2,8 @@
 
 #include "explain/examples.h"
 #include "help_formatter.h"
+#include "io/shell_text.h"
 #include "recipe_files.h"
-#include "shell_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -141,7 +141,7 @@ std::string zsh_escaped(const std::string& text) {
 }
 
 std::string zsh_quoted(const std::string& text) {
-  return quoted(text, "'\\''");
+  return shell_quoted(text);
 }
 
 /// The action of `_arguments` that completes a value. An action of a space completes nothing.
@@ -181,7 +181,7 @@ std::string zsh_arguments(const CLI::App& command) {
 }
 
 std::string fish_quoted(const std::string& text) {
-  return quoted(text, "\\'");
+  return shell_quoted(text, "\\'");
 }
 
 /// The options of `complete` for a value: -a 'layer rms', -F for files.

@@ -1,21 +1,11 @@
 #include "shell_text.h"
 
+#include "io/shell_text.h"
 #include "io/utf8.h"
 
 #include <string_view>
 
 namespace attend::app {
-
-std::string quoted(const std::string& text, const std::string& quote_in_quotes) {
-  std::string result = "'";
-  for (const char c : text) {
-    if (c == '\'')
-      result += quote_in_quotes;
-    else
-      result += c;
-  }
-  return result + "'";
-}
 
 std::string command_text(const std::vector<std::string>& command) {
   std::string text;
@@ -24,7 +14,7 @@ std::string command_text(const std::vector<std::string>& command) {
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
     const bool plain = !argument.empty() && argument.find_first_not_of(kPlain) == argument.npos;
     const auto shown = printable(argument);
-    text += (text.empty() ? "" : " ") + (plain ? shown : quoted(shown, "'\\''"));
+    text += (text.empty() ? "" : " ") + (plain ? shown : shell_quoted(shown));
   }
   return text;
 }

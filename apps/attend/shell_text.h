@@ -5,9 +5,6 @@
 
 namespace attend::app {
 
-/// Returns `text` in single quotes for a shell. `quote_in_quotes` replaces a single quote.
-std::string quoted(const std::string& text, const std::string& quote_in_quotes);
-
 /// Returns the arguments of a command line, separated by spaces. Arguments are quoted if a shell
 /// would not take them as they are.
 std::string command_text(const std::vector<std::string>& command);

@@ -38,14 +38,6 @@ constexpr std::array<Signature, 9> kOthers{{
     {"version https://"sv, "a Git LFS pointer; fetch the file with `git lfs pull`"},
 }};
 
-/// Returns true if a file starts with a plausible header length, followed by '{'. The length is
-/// checked because the ninth byte of a text file may also be '{'. The first eight bytes of a text
-/// file encode a length above kMaxHeaderBytes.
-bool begins_as_safetensors(std::string_view start) {
-  if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
-  return stated_header_length(start) <= kMaxHeaderBytes;
-}
-
 /// Returns true if a file starts with the field `ir_version` of ONNX's ModelProto, a small number,
 /// followed by the tag of another field of ModelProto.
 bool begins_as_onnx(std::string_view start) {

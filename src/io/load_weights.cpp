@@ -4,6 +4,8 @@
 #include "io/copy_state.h"
 #include "io/empty_tensor.h"
 #include "io/files.h"
+#include "io/safetensors_layout.h"
+#include "io/shell_text.h"
 
 #include <fmt/format.h>
 
@@ -16,17 +18,28 @@ namespace {
 
 using Path = std::filesystem::path;
 
+/// Throws InputError if a file was written by torch.save.
+void check_is_no_pickle(const Path& path) {
+  const auto start = read_start(path, kLengthBytes + 1);
+  // The length of a safetensors header may begin with the bytes of a pickle.
+  const bool is_pickle = start.starts_with("PK\x03\x04") || start.starts_with("\x80\x02");
+  if (!is_pickle || begins_as_safetensors(start)) return;
+  throw InputError(fmt::format(
+      "{}: is a file of torch.save, expected safetensors; if it contains a state dict, convert it "
+      "with: {}",
+      path.string(),
+      python_command(
+          "import sys, torch; from safetensors.torch import save_file; "
+          "save_file({k: v.contiguous().clone() for k, v in torch.load(open(sys.argv[1], "
+          "'rb'), map_location='cpu', weights_only=True).items()}, sys.argv[2])",
+          {path.string(), Path(path).replace_extension(".safetensors").string()})));
+}
+
 /// Returns a file or index, given `path` of `load_weights`.
 Path file_at(const Path& path) {
   if (std::filesystem::is_directory(path)) return weights_file(path);
-  const auto start = read_start(path, 4);
-  if (start != "PK\x03\x04" && !start.starts_with("\x80\x02")) return path;
-  throw InputError(fmt::format(
-      "{0}: is a file of torch.save, expected safetensors; if it contains a state dict, convert it "
-      "with: python3 -c \"import torch; from safetensors.torch import save_file; "
-      "save_file({{k: v.clone() for k, v in torch.load('{0}', weights_only=True).items()}}, "
-      "'{1}')\"",
-      path.string(), Path(path).replace_extension(".safetensors").string()));
+  check_is_no_pickle(path);
+  return path;
 }
 
 /// Returns shape and dtype of a tensor in LibTorch.
@@ -63,18 +76,23 @@ Path weights_file(const Path& folder) {
   const auto index = folder / "model.safetensors.index.json";
   if (std::filesystem::exists(single)) {
     check_is_inside(single);
+    check_is_no_pickle(single);
     return single;
   }
   if (std::filesystem::exists(index)) return index;
   for (const char* name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (!std::filesystem::exists(folder / name)) continue;
     throw InputError(fmt::format(
-        "{0}: is a pickle file, which can run any program when it is loaded, expected "
-        "model.safetensors; write it with: python3 -c \"import glob, torch; from "
-        "safetensors.torch import save_file; save_file({{name: tensor.contiguous().clone() for "
-        "file in glob.glob('{1}/pytorch_model*.bin') for name, tensor in torch.load(file, "
-        "map_location='cpu', weights_only=True).items()}}, '{1}/model.safetensors')\"",
-        (folder / name).string(), folder.string()));
+        "{}: is a pickle file, which can run any program when it is loaded, expected "
+        "model.safetensors; write it with: {}",
+        (folder / name).string(),
+        python_command(
+            "import glob, sys, torch; from safetensors.torch import save_file; "
+            "save_file({name: tensor.contiguous().clone() for file in "
+            "glob.glob(glob.escape(sys.argv[1]) + '/pytorch_model*.bin') for name, "
+            "tensor in torch.load(file, map_location='cpu', weights_only=True).items()}, "
+            "sys.argv[1] + '/model.safetensors')",
+            {folder.string()})));
   }
   throw InputError(
       fmt::format("{}: found no weights, expected model.safetensors or "

@@ -22,6 +22,14 @@ inline uint64_t stated_header_length(std::string_view start) {
   return length;
 }
 
+/// Returns true if a file starts with a plausible header length, followed by '{'. The length is
+/// checked because the ninth byte of a text file may also be '{'. The first eight bytes of a text
+/// file encode a length above kMaxHeaderBytes.
+inline bool begins_as_safetensors(std::string_view start) {
+  if (start.size() <= kLengthBytes || start[kLengthBytes] != '{') return false;
+  return stated_header_length(start) <= kMaxHeaderBytes;
+}
+
 /// Reads the header of a safetensors file. The stream, which must support seeking, is then at the
 /// first byte of the tensor data. Throws InputError if the file is invalid.
 SafetensorsHeader read_safetensors_header(std::istream& file);

@@ -3,6 +3,7 @@
 #include "attend/pretrained/pretrained.h"
 #include "io/copy_state.h"
 #include "io/dtypes.h"
+#include "io/shell_text.h"
 #include "nn/new_layers.h"
 #include "pretrained/published_config.h"
 #include "pretrained/sentence_settings.h"
@@ -231,9 +232,10 @@ TextTokenizer load_tokenizer(const Path& folder) {
   const auto path = folder / "tokenizer.json";
   if (!std::filesystem::exists(path)) {
     throw InputError(fmt::format(
-        "{0}: is missing; write it with: python3 -c \"from transformers import AutoTokenizer; "
-        "AutoTokenizer.from_pretrained('{1}').save_pretrained('{1}')\"",
-        path.string(), folder.string()));
+        "{}: is missing; write it with: {}", path.string(),
+        python_command("import sys; from transformers import AutoTokenizer; "
+                       "AutoTokenizer.from_pretrained(sys.argv[1]).save_pretrained(sys.argv[1])",
+                       {folder.string()})));
   }
   return TextTokenizer::load(path);
 }

@@ -216,6 +216,9 @@ TEST_F(LoadWeights, WrongFilesLeaveTheModuleUnchanged) {
       {"pickle in the folder",
        [&](auto& f) { fs::rename(f, directory / "pytorch_model.bin"); },
        {"pytorch_model.bin", "weights_only=True"}},
+      {"pickle with the name of weights",
+       [](auto& f) { replace_file(f, std::string("\x80\x02\x8A\nl\xFC\x9C\x46\xF9 ", 10)); },
+       {"model.safetensors", "torch.save", "sys.argv[1]"}},
   };
   for (const auto& [name, change, named] : cases) {
     SCOPED_TRACE(name);

@@ -231,17 +231,21 @@ class Commands(unittest.TestCase):
             self.assertTrue(torch.equal(dict(model.named_parameters())[name], weight.to(torch.bfloat16)), name)
 
     def test_the_message_about_pickle_files_contains_a_command_that_converts_them(self):
-        folder = self.folder / "pickle"
+        name = """it's [a] "m$HOME" $(touch was-run)"""
+        folder = self.folder / name
         self.qwen3.save_pretrained(folder)
         self.tokenizer.save(str(folder / "tokenizer.json"))
         (folder / "model.safetensors").unlink()
-        torch.save(self.qwen3.state_dict(), folder / "pytorch_model.bin")
-        arguments = ["generate", "pickle", "--prompt", "The cat", "--max-new-tokens", "20", "--temperature", "0"]
-        message = attend(self.folder, *arguments, status=2)
-        command = shlex.split(message[message.index("python3 -c"):])
-        subprocess.run([sys.executable, *command[1:3]], cwd=self.folder, check=True)
-        self.assertEqual(attend(self.folder, *arguments),
-                         attend(self.folder, "generate", "Qwen3-0.6B", *arguments[2:]))
+        arguments = ["generate", name, "--prompt", "The cat", "--max-new-tokens", "20", "--temperature", "0"]
+        expected = attend(self.folder, "generate", "Qwen3-0.6B", *arguments[2:])
+        for file in ("pytorch_model.bin", "model.safetensors"):
+            with self.subTest(file):
+                torch.save(self.qwen3.state_dict(), folder / file)
+                message = attend(self.folder, *arguments, status=2)
+                command = message[message.index("python3 -c"):].replace("python3", shlex.quote(sys.executable), 1)
+                subprocess.run(["sh", "-c", command], cwd=self.folder, check=True)
+                self.assertFalse((self.folder / "was-run").exists())
+                self.assertEqual(attend(self.folder, *arguments), expected)
 
     def test_inspect_lists_config_and_tensors(self):
         found = json.loads(attend(self.folder, "inspect", "Qwen3-0.6B", "--json"))

@@ -1,0 +1,24 @@
+#include "io/shell_text.h"
+
+#include <fmt/format.h>
+
+namespace attend {
+
+std::string shell_quoted(std::string_view text, std::string_view quote_in_quotes) {
+  std::string result = "'";
+  for (const char c : text) {
+    if (c == '\'')
+      result += quote_in_quotes;
+    else
+      result += c;
+  }
+  return result + "'";
+}
+
+std::string python_command(std::string_view code, std::initializer_list<std::string> arguments) {
+  auto command = fmt::format("python3 -c \"{}\"", code);
+  for (const auto& argument : arguments) command += " " + shell_quoted(argument);
+  return command;
+}
+
+}  // namespace attend
