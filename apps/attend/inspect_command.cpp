@@ -139,7 +139,7 @@ void add_config_lines(const nlohmann::ordered_json& config, const std::string& p
 
 /// Reports `config.json` and the names, shapes and dtypes of the tensors in the files.
 InspectReport inspect_pretrained(const std::filesystem::path& folder) {
-  const auto path = folder / "config.json";
+  const auto path = file_in(folder, "config.json");
   const nlohmann::ordered_json config =
       with_source(path.string(), [&] { return parse_json(read_text(path)); });
   const SafetensorsFiles files(weights_file(folder));

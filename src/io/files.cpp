@@ -272,14 +272,16 @@ std::string read_start(const fs::path& path, std::size_t bytes) {
   return start;
 }
 
-void check_is_inside(const std::filesystem::path& file) {
+fs::path file_in(const fs::path& folder, const fs::path& name) {
+  const auto file = folder / name;
   std::error_code error;
-  const auto folder = std::filesystem::weakly_canonical(file.parent_path(), error);
-  const auto target = std::filesystem::weakly_canonical(file, error).parent_path();
-  if (target != folder && target != folder.parent_path().parent_path() / "blobs") {
-    throw InputError(fmt::format("{} is a link to a file in {}, expected one in {}", file.string(),
-                                 target.string(), folder.string()));
-  }
+  const auto root = fs::weakly_canonical(fs::absolute(folder), error);
+  const auto target = fs::weakly_canonical(fs::absolute(file), error).parent_path();
+  const auto relative = target.lexically_relative(root);
+  const bool is_inside = !relative.empty() && *relative.begin() != "..";
+  if (is_inside || target == root.parent_path().parent_path() / "blobs") return file;
+  throw InputError(fmt::format("{} is a link to a file in {}, expected one in {}", file.string(),
+                               target.string(), root.string()));
 }
 
 void check_is_regular(const fs::path& path) {

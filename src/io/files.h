@@ -31,9 +31,10 @@ inline bool is_file_name(const std::filesystem::path& path) {
   return !path.empty() && path.filename() == path && path != "." && path != "..";
 }
 
-/// Throws InputError if `file` is a symbolic link out of its folder, unless it is a link of Hugging
-/// Face's cache.
-ATTEND_API void check_is_inside(const std::filesystem::path& file);
+/// Returns the path of a file in a folder of foreign files, which may be missing. Throws InputError
+/// if a symbolic link leads out of the folder, unless it is a link of Hugging Face's cache.
+ATTEND_API std::filesystem::path file_in(const std::filesystem::path& folder,
+                                         const std::filesystem::path& name);
 
 /// Throws InputError unless `path` is a regular file, so that a device without an end or a pipe
 /// without a writer does not block the program.

@@ -145,10 +145,7 @@ SafetensorsFiles::SafetensorsFiles(const std::filesystem::path& path) {
     const auto folder = std::filesystem::absolute(path).parent_path();
     std::set<std::string> names;
     for (const auto& [tensor, file] : files) names.insert(file);
-    for (const auto& name : names) {
-      check_is_inside(folder / name);
-      add(folder / name);
-    }
+    for (const auto& name : names) add(file_in(folder, name));
     for (const auto& [tensor, file] : files) {
       if (entries_.count(tensor) == 0 || places_.at(tensor).file != folder / file)
         throw InputError(fmt::format("'{}' is not in {}", tensor, file));

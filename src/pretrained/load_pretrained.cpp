@@ -217,7 +217,7 @@ Model make(const ModelConfig& config, const Path& path) {
 /// Returns the tokens that end a text: those of `config.json` and of `generation_config.json`.
 std::vector<int64_t> eos_tokens(const Path& folder, const PublishedConfig& config) {
   auto all = config.eos_tokens;
-  const auto path = folder / "generation_config.json";
+  const auto path = file_in(folder, "generation_config.json");
   if (std::filesystem::exists(path)) {
     const auto more = with_json_file(
         path, [&](JsonFields& reader) { return read_eos_tokens(reader, config.model); });
@@ -229,7 +229,7 @@ std::vector<int64_t> eos_tokens(const Path& folder, const PublishedConfig& confi
 }
 
 TextTokenizer load_tokenizer(const Path& folder) {
-  const auto path = folder / "tokenizer.json";
+  const auto path = file_in(folder, "tokenizer.json");
   if (!std::filesystem::exists(path)) {
     throw InputError(fmt::format(
         "{}: is missing; write it with: {}", path.string(),
@@ -248,7 +248,7 @@ bool is_pretrained(const Path& folder) {
 
 Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
   check_dtype_option(options.dtype);
-  const auto config_path = folder / "config.json";
+  const auto config_path = file_in(folder, "config.json");
   auto published = with_json_file(config_path, read_config);
   const auto& architecture = *published.architecture;
   auto& config = published.model;

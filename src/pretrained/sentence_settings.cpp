@@ -86,7 +86,7 @@ fs::path read_module(JsonFields& reader, std::size_t index, SequenceClassifierCo
 fs::path text_settings_file(const fs::path& folder) {
   for (const char* name :
        {"bert", "roberta", "distilbert", "camembert", "albert", "xlm-roberta", "xlnet"}) {
-    const auto path = folder / fmt::format("sentence_{}_config.json", name);
+    const auto path = file_in(folder, fmt::format("sentence_{}_config.json", name));
     if (fs::exists(path)) return path;
   }
   return {};
@@ -112,7 +112,7 @@ void require_text_task(JsonFields& reader) {
 /// Returns the maximum number of tokens that `tokenizer_config.json` contains, if there is one.
 /// Without a maximum, the file contains 1e30.
 int64_t tokenizer_max_length(const fs::path& folder, int64_t missing) {
-  const auto path = folder / "tokenizer_config.json";
+  const auto path = file_in(folder, "tokenizer_config.json");
   if (!fs::exists(path)) return missing;
   return with_json_file(path, [&](JsonFields& reader) {
     const auto length = reader.number("model_max_length", static_cast<double>(missing));
@@ -125,9 +125,9 @@ int64_t tokenizer_max_length(const fs::path& folder, int64_t missing) {
 std::string read_sentence_settings(const fs::path& folder, SequenceClassifierConfig& config) {
   config.pooling = Pooling::mean;
   config.pooler = false;
-  const auto path = folder / "modules.json";
+  const auto path = file_in(folder, "modules.json");
   if (!fs::exists(path)) return "";
-  const auto settings = folder / "config_sentence_transformers.json";
+  const auto settings = file_in(folder, "config_sentence_transformers.json");
   const auto prompt = fs::exists(settings) ? with_json_file(settings, read_prompt) : std::string();
   const auto modules = with_source(path.string(), [&] { return parse_json(read_text(path)); });
   if (!modules.is_array() || modules.size() < 2) {
@@ -142,7 +142,7 @@ std::string read_sentence_settings(const fs::path& folder, SequenceClassifierCon
       return read_module(reader, i, config);
     });
     if (!pooling.empty()) {
-      with_json_file(folder / pooling / "config.json",
+      with_json_file(file_in(folder, pooling / "config.json"),
                      [&](JsonFields& reader) { read_pooling(reader, prompt, config); });
     }
   }

@@ -332,6 +332,40 @@ void write_encoder(const fs::path& folder) {
   replace_file(folder / "1_P/config.json", R"({"embedding_dimension": 8, "pooling_mode": "cls"})");
 }
 
+TEST_F(LoadPretrained, RefusesLinksOutOfTheFolder) {
+  write_encoder(folder);
+  for (const char* name :
+       {"generation_config.json", "sentence_bert_config.json", "config_sentence_transformers.json"})
+    replace_file(folder / name, "{}");
+  EXPECT_EQ(load_pretrained(folder).model_type, "bert");
+  const auto outside = directory / "outside";
+  std::vector<fs::path> names{"1_P"};
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), folder));
+  }
+  EXPECT_THAT(names, SizeIs(9));
+  for (const auto& name : names) {
+    SCOPED_TRACE(name.string());
+    fs::rename(folder / name, outside);
+    fs::create_symlink(outside, folder / name);
+    EXPECT_THAT([&] { load_pretrained(folder); },
+                throws_naming<InputError>(name.string(), "link", directory.path().string()));
+    fs::remove(folder / name);
+    fs::rename(outside, folder / name);
+  }
+  // The cache of Hugging Face has all contents in one folder.
+  const auto snapshot = directory / "snapshots/revision";
+  fs::create_directories(snapshot / "1_P");
+  fs::create_directory(directory / "blobs");
+  for (const auto& name : names) {
+    if (name == "1_P") continue;
+    const auto blob = directory / "blobs" / name.parent_path().concat(name.filename().string());
+    fs::copy(folder / name, blob);
+    fs::create_symlink(blob, snapshot / name);
+  }
+  EXPECT_EQ(load_pretrained(snapshot).model_type, "bert");
+}
+
 TEST_F(LoadPretrained, PutsTheDefaultPromptBeforeEachText) {
   write_encoder(folder);
   const auto settings = [&](const json& content) {
