@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/pretrained/pretrained.h"
+#include "io/new_folder.h"
 #include "pretrained/config_differences.h"
 #include "pretrained/published_config.h"
 
@@ -177,40 +178,18 @@ Json tokenizer_config(const Pretrained& pretrained, const Architecture& architec
   return json;
 }
 
-/// A folder beside `target` that becomes `target` at the end. The destructor removes it if it did
-/// not.
-class NewFolder {
- public:
-  explicit NewFolder(const Path& target) {
-    if (target.empty()) throw InputError("expected the name of a folder, found ''");
-    target_ = std::filesystem::absolute(target);
-    if (!target_.has_filename()) target_ = target_.parent_path();  // the name ended in a slash
-    if (std::filesystem::exists(target_) &&
-        !(std::filesystem::is_directory(target_) && std::filesystem::is_empty(target_)))
-      throw InputError(fmt::format("{}: exists and is not an empty folder", target.string()));
-    path_ = target_.parent_path() / fmt::format(".{}.partial", target_.filename().string());
-    std::filesystem::remove_all(path_);  // a killed process may have left this folder
-    std::filesystem::create_directories(path_);
+/// Throws InputError if `folder` exists and is not an empty folder, or is the current folder, which
+/// a new folder would replace under the shell of the user.
+void check_is_new(const Path& folder) {
+  if (folder.empty()) throw InputError("expected the name of a folder, found ''");
+  if (!std::filesystem::exists(folder)) return;
+  if (!std::filesystem::is_directory(folder) || !std::filesystem::is_empty(folder))
+    throw InputError(fmt::format("{}: exists and is not an empty folder", folder.string()));
+  if (std::filesystem::equivalent(folder, std::filesystem::current_path())) {
+    throw InputError(fmt::format("{}: is the current folder, expected the name of a new folder",
+                                 folder.string()));
   }
-  NewFolder(const NewFolder&) = delete;
-  NewFolder& operator=(const NewFolder&) = delete;
-  NewFolder(NewFolder&&) = delete;
-  NewFolder& operator=(NewFolder&&) = delete;
-  ~NewFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-
-  const Path& path() const { return path_; }
-  void finish() {
-    std::filesystem::rename(path_, target_);
-    sync_to_disk(target_.parent_path());
-  }
-
- private:
-  Path target_;
-  Path path_;
-};
+}
 
 }  // namespace
 
@@ -221,6 +200,7 @@ void save_pretrained(const Pretrained& pretrained, const Path& folder,
   const auto tensors = tensors_of(pretrained.model, published);
   const auto max_seq_len =
       std::visit([](const auto& config) { return config.max_seq_len; }, published.model);
+  check_is_new(folder);
   NewFolder target(folder);
   write_json(target.path() / "config.json", write_config(published));
   replace_file(target.path() / "tokenizer.json", pretrained.tokenizer.json());

@@ -216,6 +216,10 @@ TEST_F(SavePretrained, LeavesOtherFoldersUnchanged) {
   EXPECT_THAT(save(folder / "config.json"), testing::Throws<std::exception>());
   EXPECT_THAT(save(""), throws_naming<InputError>("''"));
   fs::create_directory(saved);
+  const auto current = fs::current_path();
+  fs::current_path(saved);
+  EXPECT_THAT(save("."), throws_naming<InputError>(".", "current folder"));
+  fs::current_path(current);
   save_pretrained(pretrained, saved / "");
   EXPECT_EQ(load_pretrained(saved).model_type, "gpt2");
   std::vector<std::string> names;
