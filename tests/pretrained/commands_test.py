@@ -8,7 +8,9 @@ import json
 import os
 import pathlib
 import re
+import resource
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -35,9 +37,9 @@ FIRST_NUMBERS = [[0.134177, -0.032900, -0.024804], [0.074453, 0.014573, 0.019018
 COSINES = [[1, 0.64941, -0.00124], [0.64941, 1, -0.01123], [-0.00124, -0.01123, 1]]
 
 
-def attend(folder, *arguments, status=0):
+def attend(folder, *arguments, status=0, **options):
     result = subprocess.run([os.environ["ATTEND"], *arguments], cwd=folder, text=True, stdout=subprocess.PIPE,
-                            stderr=subprocess.PIPE)
+                            stderr=subprocess.PIPE, **options)
     if result.returncode != status:
         raise AssertionError(f"{arguments}: status {result.returncode}, expected {status}: {result.stderr}")
     return result.stdout if status == 0 else result.stderr
@@ -222,6 +224,25 @@ class Commands(unittest.TestCase):
         self.assertIn("qwen3-run", attend(self.folder, "import", "Qwen3-0.6B", "-o", "qwen3-run", status=2))
         self.assertIn("--init-from", attend(self.folder, "train", "--text", "notes.txt", "--tokenizer", "published",
                                             "--out", "x", status=2))
+
+    def test_import_that_fails_leaves_the_folder_as_it_was(self):
+        def limit_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (30000, 30000))
+
+        arguments = ["import", "Qwen3-0.6B", "-o", "limited"]
+        self.assertIn("cannot be written", attend(self.folder, *arguments, status=1, preexec_fn=limit_files))
+        self.assertEqual([path.name for path in self.folder.iterdir() if "limited" in path.name], [])
+        attend(self.folder, *arguments)
+        (self.folder / "limited" / "my-notes.txt").write_text("kept", encoding="utf-8")
+        files = {path.name: path.read_bytes() for path in (self.folder / "limited").iterdir()}
+        attend(self.folder, *arguments, "--overwrite", status=1, preexec_fn=limit_files)
+        self.assertEqual({path.name: path.read_bytes() for path in (self.folder / "limited").iterdir()
+                          if path.name != ".lock"}, {name: files[name] for name in files if name != ".lock"})
+        attend(self.folder, "import", "all-MiniLM-L6-v2", "-o", "limited", "--overwrite")
+        self.assertIn("sequence_classifier", attend(self.folder, "inspect", "limited"))
+        self.assertEqual((self.folder / "limited" / "my-notes.txt").read_text(encoding="utf-8"), "kept")
+        self.assertFalse((self.folder / "limited" / "replaced").exists())
 
     def test_saves_published_models_in_another_dtype(self):
         attend(self.folder, "export", "Qwen3-0.6B", "--format", "hf", "--dtype", "bf16", "-o", "qwen3-bf16")
