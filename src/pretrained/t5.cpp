@@ -8,8 +8,12 @@
 namespace attend {
 namespace {
 
+/// Relative positions have no limit; longer texts would need terabytes of scores.
+constexpr int64_t kMaxTokens = int64_t{1} << 20;
+
 Seq2SeqConfig t5_base() {
   Seq2SeqConfig config;
+  config.max_seq_len = kMaxTokens;
   auto& stack = config.stack;
   stack.bias = false;
   stack.norm = NormKind::rms;
@@ -24,7 +28,7 @@ void declare_t5(ConfigKeys& keys, ModelConfig& any) {
   auto& stack = config.stack;
   keys.size("vocab_size", config.source_vocab_size, 32128);
   config.target_vocab_size = config.source_vocab_size;
-  keys.size("n_positions", config.max_seq_len, 512);
+  keys.ignore({"n_positions"});  // transformers ignores it, too
   keys.boolean("tie_word_embeddings", config.tie_embeddings, true);
   keys.size("d_model", stack.embed_dim, 512);
   keys.size("d_kv", stack.head_dim, 64);

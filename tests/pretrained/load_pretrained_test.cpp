@@ -1,5 +1,6 @@
 // Tests of load_pretrained. tests/transformers compares all architectures with Hugging Face.
 #include "attend/input_error.h"
+#include "attend/models/generation.h"
 #include "attend/pretrained/pretrained.h"
 #include "support/close.h"
 #include "support/pretrained_folder.h"
@@ -271,6 +272,22 @@ TEST_F(LoadPretrained, AcceptsTheHeadOfATiedT5) {
   const auto pretrained = load(config, weights);
   EXPECT_THAT(pretrained.warnings, SizeIs(1));
   EXPECT_TRUE(state_of(pretrained).at("head.weight").equal(weights.at("lm_head.weight")));
+}
+
+TEST_F(LoadPretrained, LimitsNoLengthsOfT5) {
+  const json config{{"model_type", "t5"}, {"vocab_size", 20}, {"d_model", 8},   {"d_kv", 4},
+                    {"d_ff", 12},         {"num_layers", 1},  {"num_heads", 2}, {"n_positions", 5}};
+  const auto pretrained = load(config);
+  const auto& model = std::get<Seq2Seq>(pretrained.model);
+  const auto generated = generate(model, std::vector<int64_t>(600, 3),
+                                  {.bos_token = 0, .eos_token = -1}, {.max_new_tokens = 600});
+  EXPECT_THAT(generated.tokens, SizeIs(600));
+  auto shorter = model->config;
+  shorter.max_seq_len = 9;
+  const Pretrained run{.model = make_model(shorter), .tokenizer = pretrained.tokenizer};
+  load_state_dict(module_of(run.model), state_of(pretrained));
+  save_pretrained(run, directory / "saved");
+  EXPECT_EQ(load_pretrained(directory / "saved").model_type, "t5");
 }
 
 TEST_F(LoadPretrained, ScalesRotaryPositionsByTheDefaultLengthOfTheClass) {
