@@ -145,7 +145,18 @@ RotaryOptions read_rotary(JsonFields& reader, int64_t head_dim, int64_t max_seq_
     read_rotary_scaling(scaling, max_seq_len, original, options);
     scaling.finish();
   }
-  if (part != 1.0) options.rotary_dim = static_cast<int64_t>(static_cast<double>(head_dim) * part);
+  if (part == 1.0) return options;
+  const auto channels = static_cast<double>(head_dim) * part;
+  const bool is_usable = channels >= 2 && channels <= static_cast<double>(head_dim) &&
+                         static_cast<int64_t>(channels) % 2 == 0;
+  if (!is_usable) {
+    throw InputError(fmt::format(
+        "`{}`: found {} of the {} channels of a head, `hidden_size` / `num_attention_heads`, which "
+        "are {}, expected an even number of channels from 2 to {}",
+        reader.has("rotary_pct") ? "rotary_pct" : kPart, part, head_dim, std::floor(channels),
+        head_dim));
+  }
+  options.rotary_dim = static_cast<int64_t>(channels);
   return options;
 }
 

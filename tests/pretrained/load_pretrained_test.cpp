@@ -177,9 +177,9 @@ TEST_F(LoadPretrained, ReadsBothNamesOfTheRotaryOptionsOfGptNeox) {
   auto config = small_config("gpt_neox");
   config.erase("head_dim");
   config.erase("num_key_value_heads");
-  const auto weights = weights_of(config);
   config["rotary_emb_base"] = 20000;
   config["rotary_pct"] = 0.5;
+  const auto weights = weights_of(config);
   EXPECT_EQ(stack_of(config).rotary, (RotaryOptions{.theta = 20000.0, .rotary_dim = 2}));
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 20000.0}};
   config["rope_theta"] = 20000.0;
@@ -198,6 +198,21 @@ TEST_F(LoadPretrained, ReadsBothNamesOfTheRotaryOptionsOfGptNeox) {
   config["partial_rotary_factor"] = 0.75;
   EXPECT_THAT([&] { load(config, weights); },
               throws_naming<InputError>("partial_rotary_factor", "0.75", "0.5", "rotary_pct"));
+}
+
+TEST_F(LoadPretrained, NamesTheKeyOfTheNumberOfRotatedChannels) {
+  auto config = small_config("gpt_neox");  // heads of 4 channels
+  config.erase("head_dim");
+  config.erase("num_key_value_heads");
+  config["rotary_pct"] = 1.0;
+  const auto weights = weights_of(config);
+  for (const auto& [part, channels] :
+       std::vector<std::pair<double, std::string>>{{0.75, "3"}, {0.2, "0"}, {1.5, "6"}}) {
+    config["rotary_pct"] = part;
+    EXPECT_THAT([&] { load(config, weights); },
+                throws_naming<InputError>("config.json", "rotary_pct", "hidden_size",
+                                          "num_attention_heads", "which are " + channels));
+  }
 }
 
 TEST_F(LoadPretrained, ReadsTheActivationOfGemmaLikeTransformers) {
