@@ -22,10 +22,11 @@ void check_generates(const Model& model, const std::string& directory, const cha
 }
 
 /// Returns the token of a line break; empty if the vocabulary has none. A text can begin after a
-/// line break.
-TextModel::Tokens line_break(const Tokenizer& tokenizer) {
-  for (int64_t id = 0; id < tokenizer.size(); ++id) {
-    if (tokenizer.decode({id}) == "\n") return {id};
+/// line break. `decode` returns the text of a token.
+template <typename Decode>
+TextModel::Tokens line_break(int64_t vocab_size, const Decode& decode) {
+  for (int64_t id = 0; id < vocab_size; ++id) {
+    if (decode(id) == "\n") return {id};
   }
   return {};
 }
@@ -77,7 +78,10 @@ TextModel text_model_of(train::Run loaded, const std::string& directory) {
   text.decoder = [run, continues](const TextModel::Tokens& previous) {
     return decoder_of(run, continues ? std::optional(previous.back()) : std::nullopt);
   };
-  if (continues) text.empty_prompt = line_break(*run->tokenizer);
+  if (continues) {
+    text.empty_prompt = line_break(run->tokenizer->size(),
+                                   [&](int64_t id) { return run->tokenizer->decode({id}); });
+  }
   if (!continues) text.special_tokens = train::answer_tokens(*run->tokenizer);
   if (*task.eos_token != '\0') text.eos_tokens = run->tokenizer->encode(task.eos_token);
   if (task.ends_with_answer != nullptr) {
@@ -104,7 +108,14 @@ TextModel text_model_of(Pretrained pretrained, const std::string& directory) {
     };
   };
   text.eos_tokens = shared->eos_tokens;
-  if (continues && !text.eos_tokens.empty()) text.empty_prompt = {text.eos_tokens.front()};
+  if (continues && !text.eos_tokens.empty()) {
+    text.empty_prompt = {text.eos_tokens.front()};
+  } else if (continues) {  // such as a run that was exported
+    const auto& tokenizer = shared->tokenizer;
+    text.empty_prompt = line_break(tokenizer.vocab_size(), [&](int64_t id) {
+      return tokenizer.decode(TextModel::Tokens{id});
+    });
+  }
   text.special_tokens = {.bos_token = shared->decoder_start_token.value_or(0),
                          .eos_token = text.eos_tokens.empty() ? -1 : text.eos_tokens.front()};
   return text;

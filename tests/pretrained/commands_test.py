@@ -172,6 +172,9 @@ class Commands(unittest.TestCase):
                 again = attend(self.folder, "generate", f"{run}-hf", "--prompt", "The cat", "--max-new-tokens", "9",
                                "--temperature", "0")
                 self.assertEqual(again, found)
+                begin = [attend(self.folder, "generate", name, "--prompt", "", "--max-new-tokens", "9",
+                                "--temperature", "0") for name in (run, f"{run}-hf")]
+                self.assertEqual(begin[0], begin[1])
         attend(self.folder, "export", "run-word", "--format", "hf", "-o", "run-word-hf", status=2)
 
     def test_imported_encoder_has_the_same_vectors(self):
