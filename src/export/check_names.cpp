@@ -34,10 +34,6 @@ bool is_plain_text(std::string_view name) {
                      [](unsigned char c) { return c >= ' ' && c < 0x7f && c != '"' && c != '\\'; });
 }
 
-bool is_number(std::string_view name) {
-  return name.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
 bool is_python_special(std::string_view name) {
   return name.size() > 4 && name.starts_with("__") && name.ends_with("__");
 }
@@ -111,14 +107,9 @@ bool is_graph_module_attribute(std::string_view name) {
 
 /// Returns the rule that the name of a parameter, buffer or submodule violates, or "" if the name
 /// is valid.
-const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_level,
-                             TargetFormat format) {
+const char* state_name_error(std::string_view name, bool is_top_level, TargetFormat format) {
   if (replace_invalid_utf8(std::string(name)) != name) return "must be UTF-8";
-  if (format == TargetFormat::onnx) {
-    return is_tensor && is_top_level && is_number(name)
-               ? "must not be a number, since numbers are the names of intermediate values"
-               : "";
-  }
+  if (format == TargetFormat::onnx) return "";
   if (!is_plain_text(name))
     return "must consist of printable ASCII characters other than \" and \\";
   if (is_python_special(name)) return "must not begin and end with __";
@@ -140,11 +131,7 @@ const char* state_name_error(std::string_view name, bool is_tensor, bool is_top_
 
 /// Returns the rule that the name of an input or method violates, or "" if the name is valid.
 const char* identifier_error(std::string_view name, TargetFormat format) {
-  if (format == TargetFormat::onnx) {
-    return is_number(name)
-               ? "must not be numbers, since numbers are the names of intermediate values"
-               : "";
-  }
+  if (format == TargetFormat::onnx) return "";
   if (!is_identifier(name)) {
     return "must be identifiers (letters, digits and _, without a leading digit)";
   }
@@ -199,8 +186,7 @@ void check_state_names(const torch::nn::Module& module, TargetFormat format) {
     const auto dot = path.rfind('.');
     const auto name = path.substr(dot + 1);
     const auto error_of = [&](TargetFormat any) {
-      return state_name_error(name, what != std::string_view("module"), dot == std::string::npos,
-                              any);
+      return state_name_error(name, dot == std::string::npos, any);
     };
     const std::string error = error_of(format);
     TORCH_CHECK_VALUE(error.empty(), "the name of a ", what, " ", error, ", found '", path,

@@ -60,14 +60,11 @@ onnx::DimensionNames dimension_names(const program::ExportedProgram& program,
   return names;
 }
 
-/// Checks that the names of inputs, outputs and initializers are unique, as ONNX requires, and are
-/// not numbers, since numbers are the names of intermediate values.
+/// Checks that the names of inputs, outputs and initializers are unique, as ONNX requires.
 void check_names(const onnx::Model& model) {
   std::map<std::string, const char*> seen;
   const auto check = [&](const std::vector<onnx::ValueInfo>& infos, const char* what) {
     for (const auto& info : infos) {
-      TORCH_CHECK_VALUE(info.name.find_first_not_of("0123456789") != std::string::npos,
-                        "the name of an ", what, " must not be a number, found '", info.name, "'");
       const auto [other, is_new] = seen.emplace(info.name, what);
       TORCH_CHECK_VALUE(is_new,
                         "the names of inputs, outputs and initializers must be unique, found '",

@@ -17,14 +17,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Field numbers that only this file uses, see `proto_fields.h`.
-enum class NodeProto : protozero::pbf_tag_type { op_type = 4 };
-enum class ValueInfoProto : protozero::pbf_tag_type { name = 1, type = 2 };
-enum class TypeProto : protozero::pbf_tag_type { tensor_type = 1 };
-enum class TensorTypeProto : protozero::pbf_tag_type { elem_type = 1, shape = 2 };
-enum class TensorShapeProto : protozero::pbf_tag_type { dim = 1 };
-enum class Dimension : protozero::pbf_tag_type { dim_value = 1, dim_param = 2 };
-
 template <typename Tag>
 using Message = protozero::pbf_message<Tag>;
 
@@ -43,12 +35,12 @@ std::string dtype_name(int32_t type) {
 }
 
 /// Returns the size or the name of a dimension, whichever the file contains.
-std::string dimension(Message<Dimension> message) {
+std::string dimension(Message<DimensionProto> message) {
   std::string text = "?";
   while (message.next()) {
-    if (message.tag() == Dimension::dim_value)
+    if (message.tag() == DimensionProto::dim_value)
       text = fmt::format("{}", message.get_int64());
-    else if (message.tag() == Dimension::dim_param)
+    else if (message.tag() == DimensionProto::dim_param)
       text = message.get_string();
     else
       message.skip();
@@ -65,7 +57,7 @@ std::string tensor_type(Message<TensorTypeProto> message) {
     } else if (message.tag() == TensorTypeProto::shape) {
       Message<TensorShapeProto> dimensions(message.get_message());
       while (dimensions.next(TensorShapeProto::dim))
-        shape.push_back(dimension(Message<Dimension>(dimensions.get_message())));
+        shape.push_back(dimension(Message<DimensionProto>(dimensions.get_message())));
     } else {
       message.skip();
     }

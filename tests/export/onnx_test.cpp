@@ -536,16 +536,17 @@ TEST(Onnx, RejectsDuplicateNames) {
               throws<c10::ValueError>("must be unique, found 'input0' as input and output"));
 }
 
-TEST(Onnx, RejectsNumbersAsParameterNames) {
+TEST(Onnx, NamesMayBeNumbers) {
   const TemporaryDirectory directory;
   torch::nn::Module module;
   const auto weight = module.register_parameter("1", torch::ones({}));
-  const auto scale = [&](const auto& inputs) { return inputs.at(0) * weight; };
-  EXPECT_THAT(
-      [&] {
-        export_onnx(module, scale, {torch::randn({2, 4})}, directory / "m", kDynamicBatchAndLength);
-      },
-      throws<c10::ValueError>("the names of intermediate values, found '1'"));
+  const auto scale = [&](const auto& inputs) { return (inputs.at(0) * weight).relu().neg(); };
+  export_onnx(module, scale, {torch::randn({2, 4})}, directory / "m",
+              {.input_names = {"3"}, .output_names = {"4"}});
+  const auto file = read_onnx(directory / "m");
+  EXPECT_THAT(file.inputs, ElementsAre("3"));
+  EXPECT_THAT(file.initializers, ElementsAre("1"));
+  EXPECT_THAT(file.outputs, ElementsAre("4"));
 }
 
 }  // namespace

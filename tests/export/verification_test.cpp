@@ -681,7 +681,7 @@ TEST_P(EachFormat, RejectsOnlyStateNamesThatTheFormatCannotContain) {
                                     {"code", {"torchscript", "onnx"}},
                                     {"state_dict", {"torchscript", "onnx"}},
                                     {"torch", {"pt2", "onnx"}},
-                                    {"0", {"torchscript", "pt2"}},
+                                    {"0", {"torchscript", "pt2", "onnx"}},
                                     {"in", {"onnx"}},
                                     {"class", {"onnx"}},
                                     {"training", {"onnx"}},
@@ -692,8 +692,6 @@ TEST_P(EachFormat, RejectsOnlyStateNamesThatTheFormatCannotContain) {
                                     {"\xff", {}}};
   for (const auto& [name, formats] : rules) {
     for (const bool is_module : {false, true}) {
-      // The rule for "0" is only for parameters: the weight of a module "0" is named "0.weight".
-      if (is_module && name == std::string("0")) continue;
       torch::nn::Linear other(1, 1);
       auto weight = torch::ones({1});
       if (is_module) {
@@ -725,7 +723,7 @@ TEST_P(EachFormat, RejectsOnlyInputNamesThatTheFormatCannotContain) {
                                     {"inf", {"onnx"}},
                                     {"fc-1", {"onnx"}},
                                     {"\u00e9", {"onnx"}},
-                                    {"0", {}},
+                                    {"0", {"onnx"}},
                                     {"", {}}};
   for (const auto& [name, formats] : rules) {
     const auto export_it = [&, &name = name] {

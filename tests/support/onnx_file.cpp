@@ -1,52 +1,38 @@
 #include "support/onnx_file.h"
 
+#include "export/onnx/proto_fields.h"
 #include "io/files.h"
 
-#include <protozero/pbf_reader.hpp>
+#include <protozero/pbf_message.hpp>
 
 namespace attend {
 namespace {
 
-// Field numbers of onnx.proto.
-constexpr protozero::pbf_tag_type kModelGraph = 7;
-constexpr protozero::pbf_tag_type kModelOpset = 8;
-constexpr protozero::pbf_tag_type kModelMetadata = 14;
-constexpr protozero::pbf_tag_type kGraphNode = 1;
-constexpr protozero::pbf_tag_type kGraphInitializer = 5;
-constexpr protozero::pbf_tag_type kGraphInput = 11;
-constexpr protozero::pbf_tag_type kGraphOutput = 12;
-constexpr protozero::pbf_tag_type kNodeOperator = 4;
-constexpr protozero::pbf_tag_type kTensorName = 8;
-constexpr protozero::pbf_tag_type kValueName = 1;
-constexpr protozero::pbf_tag_type kOpsetDomain = 1;
-constexpr protozero::pbf_tag_type kOpsetVersion = 2;
+template <typename Tag>
+using Message = protozero::pbf_message<Tag>;
 
-std::string text_at(protozero::pbf_reader message, protozero::pbf_tag_type tag) {
+template <typename Tag>
+std::string text_at(protozero::data_view bytes, Tag tag) {
+  Message<Tag> message(bytes);
   std::string text;
-  while (message.next()) {
-    if (message.tag() == tag) {
-      text = message.get_string();
-    } else {
-      message.skip();
-    }
-  }
+  while (message.next(tag)) text = message.get_string();
   return text;
 }
 
-void read_graph(protozero::pbf_reader graph, OnnxFile& file) {
+void read_graph(Message<GraphProto> graph, OnnxFile& file) {
   while (graph.next()) {
     switch (graph.tag()) {
-      case kGraphNode:
-        file.operators.push_back(text_at(graph.get_message(), kNodeOperator));
+      case GraphProto::node:
+        file.operators.push_back(text_at(graph.get_view(), NodeProto::op_type));
         break;
-      case kGraphInitializer:
-        file.initializers.push_back(text_at(graph.get_message(), kTensorName));
+      case GraphProto::initializer:
+        file.initializers.push_back(text_at(graph.get_view(), TensorProto::name));
         break;
-      case kGraphInput:
-        file.inputs.push_back(text_at(graph.get_message(), kValueName));
+      case GraphProto::input:
+        file.inputs.push_back(text_at(graph.get_view(), ValueInfoProto::name));
         break;
-      case kGraphOutput:
-        file.outputs.push_back(text_at(graph.get_message(), kValueName));
+      case GraphProto::output:
+        file.outputs.push_back(text_at(graph.get_view(), ValueInfoProto::name));
         break;
       default:
         graph.skip();
@@ -59,19 +45,21 @@ void read_graph(protozero::pbf_reader graph, OnnxFile& file) {
 OnnxFile read_onnx(const std::filesystem::path& path) {
   const auto bytes = read_bytes(path);
   OnnxFile file;
-  protozero::pbf_reader model(bytes);
+  Message<ModelProto> model(bytes);
   while (model.next()) {
-    if (model.tag() == kModelGraph) {
-      read_graph(model.get_message(), file);
-    } else if (model.tag() == kModelMetadata) {
-      const auto entry = model.get_message();
-      file.metadata[text_at(entry, 1)] = text_at(entry, 2);
-    } else if (model.tag() == kModelOpset) {
-      auto opset = model.get_message();
-      const auto domain = text_at(opset, kOpsetDomain);
+    if (model.tag() == ModelProto::graph) {
+      read_graph(Message<GraphProto>(model.get_message()), file);
+    } else if (model.tag() == ModelProto::metadata_props) {
+      const auto entry = model.get_view();
+      file.metadata[text_at(entry, StringStringEntryProto::key)] =
+          text_at(entry, StringStringEntryProto::value);
+    } else if (model.tag() == ModelProto::opset_import) {
+      const auto bytes_of_opset = model.get_view();
+      Message<OperatorSetIdProto> opset(bytes_of_opset);
+      const auto domain = text_at(bytes_of_opset, OperatorSetIdProto::domain);
       if (!domain.empty()) {
         file.domains.push_back(domain);
-      } else if (opset.next(kOpsetVersion)) {
+      } else if (opset.next(OperatorSetIdProto::version)) {
         file.opset = opset.get_int64();
       }
     } else {

@@ -9,13 +9,13 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <protozero/pbf_builder.hpp>
-#include <protozero/pbf_message.hpp>
 // LibTorch is built with this value of ONNX_NAMESPACE, but its headers do not define the macro.
 #define ONNX_NAMESPACE onnx_torch
 #include <torch/csrc/jit/serialization/export.h>
 #undef ONNX_NAMESPACE
 #include <torch/version.h>
 
+#include <array>
 #include <functional>
 #include <ostream>
 #include <set>
@@ -24,12 +24,6 @@
 
 namespace attend::onnx {
 namespace {
-
-namespace jit = torch::jit;
-
-/// Opset for LibTorch, which does not know newer ones. The nodes are those of `Graph::opset`, and
-/// this file writes its number.
-constexpr int64_t kOpset = 18;
 
 /// Files of protobuf must be smaller than this.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 31;
@@ -63,103 +57,137 @@ torch::Tensor tensor_of(const Constant& constant) {
   return wide.to(dtype_of(constant.type)).view(constant.shape);
 }
 
-struct SetAttribute {
-  jit::Node& node;
-  jit::Symbol name;
+void add_dtype_and_sizes(Builder<TensorProto>& proto, Type type,
+                         const std::vector<int64_t>& sizes) {
+  proto.add_int32(TensorProto::data_type, static_cast<int32_t>(type));
+  proto.add_packed_int64(TensorProto::dims, sizes.begin(), sizes.end());
+}
 
-  void operator()(int64_t number) const { node.i_(name, number); }
-  void operator()(double number) const { node.f_(name, number); }
-  void operator()(const std::string& text) const { node.s_(name, text); }
-  void operator()(const std::vector<int64_t>& numbers) const { node.is_(name, numbers); }
-  void operator()(const std::vector<double>& numbers) const { node.fs_(name, numbers); }
-  void operator()(const std::vector<std::string>& texts) const { node.ss_(name, texts); }
-  void operator()(const Constant& constant) const { node.t_(name, tensor_of(constant)); }
+void add_data(Builder<TensorProto>& proto, const torch::Tensor& tensor) {
+  const auto data = contiguous_on_cpu(tensor);
+  proto.add_bytes(TensorProto::raw_data, static_cast<const char*>(data.const_data_ptr()),
+                  data.nbytes());
+}
+
+/// AttributeProto.AttributeType of each type in `Attribute`: INT, FLOAT, STRING, INTS, FLOATS,
+/// STRINGS and TENSOR.
+constexpr std::array<int32_t, 7> kAttributeTypes{2, 1, 3, 7, 6, 8, 4};
+static_assert(kAttributeTypes.size() == std::variant_size_v<Attribute>);
+
+struct AttributeWriter {
+  Builder<AttributeProto>& proto;
+
+  void operator()(int64_t number) const { proto.add_int64(AttributeProto::i, number); }
+  void operator()(double number) const {
+    proto.add_float(AttributeProto::f, static_cast<float>(number));
+  }
+  void operator()(const std::string& text) const { proto.add_bytes(AttributeProto::s, text); }
+  void operator()(const std::vector<int64_t>& numbers) const {
+    for (const auto number : numbers) proto.add_int64(AttributeProto::ints, number);
+  }
+  void operator()(const std::vector<double>& numbers) const {
+    for (const auto number : numbers)
+      proto.add_float(AttributeProto::floats, static_cast<float>(number));
+  }
+  void operator()(const std::vector<std::string>& texts) const {
+    for (const auto& text : texts) proto.add_bytes(AttributeProto::strings, text);
+  }
+  void operator()(const Constant& constant) const {
+    Builder<TensorProto> tensor(proto, AttributeProto::t);
+    add_dtype_and_sizes(tensor, constant.type, constant.shape);
+    add_data(tensor, tensor_of(constant));
+  }
 };
 
-using DynamicAxes = std::unordered_map<std::string, std::unordered_map<int64_t, std::string>>;
+/// Returns the domain of an operator, which is "" for ONNX's own operators, and its name in there.
+std::pair<std::string, std::string> domain_and_name(const std::string& op_type) {
+  const auto end = op_type.find("::");
+  if (end == std::string::npos) return {"", op_type};
+  return {op_type.substr(0, end), op_type.substr(end + 2)};
+}
 
-class ToJit {
+/// Writes the nodes, inputs and outputs of a model.
+class GraphWriter {
  public:
-  explicit ToJit(const DimensionNames& dimension_names) : dimension_names_(dimension_names) {}
-
-  std::shared_ptr<jit::Graph> convert(const Model& model) {
-    for (const auto& input : model.inputs) set_type(*graph_->addInput(input.name), input);
-    for (const auto& weight : model.weights) set_type(*graph_->addInput(weight.name), weight);
-    for (const auto& node : model.graph.nodes()) add(node);
-    for (const auto& output : model.outputs) {
-      auto* value = values_.at(output.value.id);
-      value->setDebugName(output.name);
-      set_type(*value, output);
-      graph_->registerOutput(value);
+  GraphWriter(const Model& model, const DimensionNames& dimension_names)
+      : model_(model), dimension_names_(dimension_names) {
+    for (const auto* infos : {&model.inputs, &model.weights, &model.outputs}) {
+      for (const auto& info : *infos) {
+        names_[info.value.id] = info.name;
+        used_names_.insert(info.name);
+      }
     }
-    return graph_;
   }
 
-  const DynamicAxes& dynamic_axes() const { return dynamic_axes_; }
+  /// Returns the fields of a GraphProto without initializers.
+  std::string fields() const {
+    std::string bytes;
+    Builder<GraphProto> graph(bytes);
+    graph.add_string(GraphProto::name, "main_graph");
+    for (const auto& node : model_.graph.nodes()) add(node, graph);
+    for (const auto& input : model_.inputs) add(input, GraphProto::input, graph);
+    for (const auto& output : model_.outputs) add(output, GraphProto::output, graph);
+    return bytes;
+  }
 
- private:
-  /// Sets the dtype and shape of `value`, and adds the dynamic dimensions of `value` to
-  /// `dynamic_axes_`.
-  void set_type(jit::Value& value, const ValueInfo& info) {
-    values_[info.value.id] = &value;
-    std::vector<c10::ShapeSymbol> shape;
+  /// Adds an input or output.
+  void add(const ValueInfo& info, GraphProto tag, Builder<GraphProto>& graph) const {
+    // An explicit message, since protozero omits empty submessages: the shape of a 0-dimensional
+    // tensor is empty, and a tensor without shape has an unknown number of dimensions.
+    std::string shape;
     for (std::size_t i = 0; i < info.meta.sizes.size(); ++i) {
       const auto& size = info.meta.sizes[i];
+      Builder<TensorShapeProto> dimensions(shape);
+      Builder<DimensionProto> dimension(dimensions, TensorShapeProto::dim);
       if (is_fixed(size)) {
-        shape.push_back(c10::ShapeSymbol::fromStaticSize(size.value));
+        dimension.add_int64(DimensionProto::dim_value, size.value);
         continue;
       }
-      shape.push_back(c10::ShapeSymbol::newSymbol());
       const auto name = dimension_names_.find(size.expression);
-      dynamic_axes_[info.name][static_cast<int64_t>(i)] =
-          name != dimension_names_.end() ? name->second : fmt::format("{}_size{}", info.name, i);
+      dimension.add_string(DimensionProto::dim_param, name != dimension_names_.end()
+                                                          ? name->second
+                                                          : fmt::format("{}_size{}", info.name, i));
     }
-    value.setType(c10::TensorType::create(dtype_of(info.value.type), torch::Device(torch::kCPU),
-                                          c10::SymbolicShape(shape),
-                                          c10::VaryingShape<c10::Stride>(),
-                                          /*requires_grad=*/false));
+    Builder<ValueInfoProto> value(graph, tag);
+    value.add_string(ValueInfoProto::name, info.name);
+    Builder<TypeProto> type(value, ValueInfoProto::type);
+    Builder<TensorTypeProto> tensor(type, TypeProto::tensor_type);
+    tensor.add_int32(TensorTypeProto::elem_type, static_cast<int32_t>(info.value.type));
+    tensor.add_message(TensorTypeProto::shape, shape);
   }
 
-  void add(const Node& node) {
-    const bool has_domain = node.op_type.find("::") != std::string::npos;
-    const auto kind =
-        jit::Symbol::fromQualString(has_domain ? node.op_type : "onnx::" + node.op_type);
-    auto* made = graph_->create(kind, node.outputs.size());
-    for (const auto& input : node.inputs) {
-      made->addInput(input.id == 0 ? none() : values_.at(input.id));
-    }
-    for (const auto& [name, attribute] : node.attributes) {
-      std::visit(SetAttribute{*made, jit::Symbol::attr(name)}, attribute);
-    }
-    graph_->appendNode(made);
-    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
-      values_[node.outputs[i].id] = made->output(i);
+ private:
+  void add(const Node& node, Builder<GraphProto>& graph) const {
+    Builder<NodeProto> proto(graph, GraphProto::node);
+    for (const auto& input : node.inputs) proto.add_string(NodeProto::input, name_of(input));
+    for (const auto& output : node.outputs) proto.add_string(NodeProto::output, name_of(output));
+    const auto [domain, op_type] = domain_and_name(node.op_type);
+    proto.add_string(NodeProto::name, fmt::format("{}_{}", op_type, node.outputs.front().id));
+    proto.add_string(NodeProto::op_type, op_type);
+    if (!domain.empty()) proto.add_string(NodeProto::domain, domain);
+    for (const auto& [name, value] : node.attributes) {
+      Builder<AttributeProto> attribute(proto, NodeProto::attribute);
+      attribute.add_string(AttributeProto::name, name);
+      attribute.add_enum(AttributeProto::type, kAttributeTypes.at(value.index()));
+      std::visit(AttributeWriter{attribute}, value);
     }
   }
 
-  jit::Value* none() {
-    if (none_ == nullptr) none_ = graph_->insertNode(graph_->createNone())->output();
-    return none_;
+  /// Returns the name of a value in the file; "" for an omitted optional input.
+  std::string name_of(const Value& value) const {
+    if (value.id == 0) return "";
+    const auto found = names_.find(value.id);
+    if (found != names_.end()) return found->second;
+    auto name = std::to_string(value.id);
+    while (used_names_.count(name) > 0) name += '_';
+    return name;
   }
 
+  const Model& model_;
   const DimensionNames& dimension_names_;
-  std::shared_ptr<jit::Graph> graph_ = std::make_shared<jit::Graph>();
-  std::unordered_map<std::size_t, jit::Value*> values_;  // by Value::id
-  jit::Value* none_ = nullptr;
-  DynamicAxes dynamic_axes_;
+  std::map<std::size_t, std::string> names_;  // of inputs, weights and outputs, by Value::id
+  std::set<std::string> used_names_;
 };
-
-/// Returns the ModelProto that LibTorch writes for the graph, of which only the graph is used. The
-/// weights are inputs after the other inputs, so that LibTorch does not copy them.
-std::string without_weights(const Model& model, const DimensionNames& dimension_names) {
-  ToJit conversion(dimension_names);
-  const auto graph = conversion.convert(model);
-  const auto exported = jit::export_onnx(
-      graph, /*initializers=*/{}, kOpset, conversion.dynamic_axes(), /*defer_weight_export=*/false,
-      torch::onnx::OperatorExportTypes::ONNX, /*strip_doc_string=*/true,
-      /*keep_initializers_as_inputs=*/false, /*custom_opsets=*/{}, /*add_node_names=*/true);
-  return jit::serialize_model_proto_to_string(std::get<0>(exported));
-}
 
 /// Throws std::runtime_error if ONNX's checker, which is part of LibTorch, rejects the model, or if
 /// its shape inference finds other types or shapes.
@@ -171,7 +199,7 @@ void check(const std::string& model) {
   Collector warnings;  // LibTorch only warns about errors of the shape inference
   try {
     const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
-    jit::check_onnx_proto(model);
+    torch::jit::check_onnx_proto(model);
   } catch (const std::exception& error) {
     warnings.text += error.what();
   }
@@ -180,44 +208,21 @@ void check(const std::string& model) {
   }
 }
 
-void add_opset(Builder<ModelProto>& model, const std::string& domain, int64_t version) {
-  Builder<OperatorSetIdProto> opset(model, ModelProto::opset_import);
-  opset.add_string(OperatorSetIdProto::domain, domain);
-  opset.add_int64(OperatorSetIdProto::version, version);
-}
-
-/// Returns the domains of the operators that are not ONNX's own.
-std::set<std::string> domains_of(const Graph& graph) {
-  std::set<std::string> domains;
-  for (const auto& node : graph.nodes()) {
-    const auto end = node.op_type.find("::");
-    if (end != std::string::npos) domains.insert(node.op_type.substr(0, end));
-  }
-  return domains;
-}
-
 /// Returns the first fields of the ModelProto.
 std::string fields_before_graph(const Graph& graph) {
+  std::map<std::string, int64_t> opsets{{"", graph.opset()}};
+  for (const auto& node : graph.nodes()) opsets.emplace(domain_and_name(node.op_type).first, 1);
   std::string bytes;
   Builder<ModelProto> model(bytes);
   model.add_int64(ModelProto::ir_version, ir_version_of(graph.opset()));
   model.add_string(ModelProto::producer_name, "attend");
   model.add_string(ModelProto::producer_version, "LibTorch " TORCH_VERSION);
-  add_opset(model, "", graph.opset());
-  for (const auto& domain : domains_of(graph)) add_opset(model, domain, 1);
-  return bytes;
-}
-
-/// Appends the fields of a graph to `bytes`, except the inputs from index `num_inputs` on.
-void append_graph(protozero::pbf_message<GraphProto> graph, std::size_t num_inputs,
-                  std::string& bytes) {
-  std::size_t inputs = 0;
-  for (auto rest = graph.data(); graph.next(); rest = graph.data()) {
-    const bool is_input = graph.tag() == GraphProto::input;
-    graph.skip();
-    if (is_input && ++inputs > num_inputs) continue;
-    bytes.append(rest.data(), rest.size() - graph.data().size());
+  for (const auto& [domain, version] : opsets) {
+    Builder<OperatorSetIdProto> opset(model, ModelProto::opset_import);
+    opset.add_string(OperatorSetIdProto::domain, domain);
+    opset.add_int64(OperatorSetIdProto::version, version);
   }
+  return bytes;
 }
 
 template <typename Tag>
@@ -239,15 +244,9 @@ class InitializerWriter {
     Builder<TensorProto> proto(graph, GraphProto::initializer);
     std::vector<int64_t> sizes;
     for (const auto& size : weight.meta.sizes) sizes.push_back(size.value);
-    proto.add_packed_int64(TensorProto::dims, sizes.begin(), sizes.end());
-    proto.add_int32(TensorProto::data_type, static_cast<int32_t>(weight.value.type));
+    add_dtype_and_sizes(proto, weight.value.type, sizes);
     proto.add_string(TensorProto::name, weight.name);
-    if (!is_external) {
-      const auto data = contiguous_on_cpu(tensor);
-      proto.add_bytes(TensorProto::raw_data, static_cast<const char*>(data.const_data_ptr()),
-                      data.nbytes());
-      return;
-    }
+    if (!is_external) return add_data(proto, tensor);
     const auto offset = (end_ + kPage - 1) / kPage * kPage;
     const auto add_external = [&](const char* key, const std::string& value) {
       add_entry(proto, TensorProto::external_data, key, value);
@@ -275,18 +274,20 @@ SerializedModel serialize(const Model& model, const std::map<std::string, torch:
                           const DimensionNames& dimension_names,
                           const std::map<std::string, std::string>& metadata,
                           const std::string& location, bool external_data) {
-  const auto from_libtorch = without_weights(model, dimension_names);
-  protozero::pbf_message<ModelProto> graph_field(from_libtorch);
-  graph_field.next(ModelProto::graph);
-  const auto graph_only = graph_field.get_view();
-
+  const GraphWriter writer(model, dimension_names);
+  const auto graph_fields = writer.fields();
   auto start = fields_before_graph(model.graph);
   auto without_data = start;
-  Builder<ModelProto>(without_data).add_message(ModelProto::graph, graph_only);
+  {
+    Builder<ModelProto> proto(without_data);
+    Builder<GraphProto> graph(proto, ModelProto::graph);
+    without_data += graph_fields;
+    for (const auto& weight : model.weights) writer.add(weight, GraphProto::input, graph);
+  }
   check(without_data);
 
   const auto size_with = [&](const std::function<bool(const ValueInfo&)>& is_external) {
-    auto bytes = start.size() + graph_only.size();
+    auto bytes = start.size() + graph_fields.size();
     for (const auto& [name, content] : metadata) bytes += name.size() + content.size() + 100;
     for (const auto& weight : model.weights) {
       // 300 bytes are more than its numbers, the tags and the keys of external data need.
@@ -316,8 +317,7 @@ SerializedModel serialize(const Model& model, const std::map<std::string, torch:
   InitializerWriter initializers(weights, location);
   {
     Builder<GraphProto> graph(proto, ModelProto::graph);
-    append_graph(protozero::pbf_message<GraphProto>(graph_only), model.inputs.size(),
-                 serialized.model);
+    serialized.model += graph_fields;
     for (const auto& weight : model.weights) initializers.add(weight, is_external(weight), graph);
   }
   serialized.external = std::move(initializers).external();
