@@ -42,9 +42,9 @@ class CallSites {
 
 /// RAII guard: while it exists, traces on this thread record call stacks in `sites`. Guards of one
 /// thread must not overlap. The guard observes the operator calls of this thread. It does not use
-/// the callback of LibTorch's tracer
-/// (`setRecordSourceLocation`): all threads share that callback, and a guard could not restore it,
-/// since LibTorch has no function that returns the current callback.
+/// the callback of LibTorch's tracer (`setRecordSourceLocation`): all threads share that callback,
+/// and a guard could not restore it, since LibTorch has no function that returns the current
+/// callback.
 class RecordCallSites {
  public:
   explicit RecordCallSites(CallSites& sites);

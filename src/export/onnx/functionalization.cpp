@@ -1,6 +1,7 @@
 #include "export/onnx/functionalization.h"
 
 #include "export/onnx/rules.h"
+#include "export/onnx/slices.h"
 #include "export/onnx/unsupported_operator_error.h"
 #include "export/program/node_arguments.h"
 #include "program/target.h"
@@ -267,9 +268,8 @@ bool Functionalization::update_base(const program::Node& view, const std::string
     const auto* start = program::find_argument<int64_t>(view, "start");
     const auto* length = program::find_argument<int64_t>(view, "length");
     if (start == nullptr || length == nullptr) return false;
-    const auto end = *start + *length;
     std::erase_if(call.inputs, [](const auto& input) { return input.name == "length"; });
-    call.inputs.push_back({"end", *start < 0 && end == 0 ? kEnd : end});
+    call.inputs.push_back({"end", end_of_narrow(*start, *length)});
   }
   if (key == "select.int" || key == "slice.Tensor" || key == "narrow.default") {
     call.target = key == "select.int" ? "torch.ops.aten.select_scatter.default"

@@ -41,11 +41,8 @@ void narrow(Call& call) {
   auto& graph = call.graph();
   const auto dimension = call.dimension("dim");
   if (!call.is_tensor("start") && !call.is_computed("start") && !call.is_computed("length")) {
-    const auto length = call.integer("length");
     const auto start = call.integer("start");
-    // With a negative start, start + length is 0 if the slice includes the last element. An end of
-    // 0 would mean an empty slice.
-    const auto end = start < 0 && start + length == 0 ? kEnd : start + length;
+    const auto end = end_of_narrow(start, call.integer("length"));
     return call.set_output(slice(call, call.tensor("self"), dimension, start, end));
   }
   const auto given = graph.add("Reshape", {call.operand("start", Type::int64), graph.list({1})});

@@ -13,6 +13,12 @@ namespace attend::onnx {
 using program::kEnd;
 constexpr auto kBeforeBegin = std::numeric_limits<int64_t>::min();
 
+/// Returns the end of the slice that narrow(start, length) is. With a negative start, start +
+/// length is 0 if the slice includes the last element. An end of 0 would mean an empty slice.
+inline int64_t end_of_narrow(int64_t start, int64_t length) {
+  return start < 0 && start + length == 0 ? kEnd : start + length;
+}
+
 /// Returns the slice start:end:step of `value` along `dimension`, as in Python.
 Value slice(Call& call, Value value, int64_t dimension, int64_t start, int64_t end,
             int64_t step = 1);
