@@ -1,5 +1,7 @@
 #include "io/shell_text.h"
 
+#include "io/utf8.h"
+
 #include <fmt/format.h>
 
 namespace attend {
@@ -13,6 +15,18 @@ std::string shell_quoted(std::string_view text, std::string_view quote_in_quotes
       result += c;
   }
   return result + "'";
+}
+
+std::string command_text(const std::vector<std::string>& command) {
+  std::string text;
+  for (const auto& argument : command) {
+    constexpr std::string_view kPlain =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./,:=+@%";
+    const bool plain = !argument.empty() && argument.find_first_not_of(kPlain) == argument.npos;
+    const auto shown = printable(argument);
+    text += (text.empty() ? "" : " ") + (plain ? shown : shell_quoted(shown));
+  }
+  return text;
 }
 
 std::string python_command(std::string_view code, std::initializer_list<std::string> arguments) {
