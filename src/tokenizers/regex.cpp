@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace attend::tokenizers {
 namespace {
@@ -39,11 +40,17 @@ std::string shown_pattern(std::string_view pattern) {
   return pattern.size() > kShownBytes ? text + "..." : text;
 }
 
-/// Returns the pattern with [:punct:] replaced by the categories that it contains in the version
-/// of Oniguruma that the reference uses: punctuation and symbols. Older versions differ.
+/// Returns the pattern with the names of two classes replaced by what they contain in the version
+/// of Oniguruma that the reference uses: punctuation includes symbols, and words exclude ² and ½.
 std::string with_categories(std::string_view pattern) {
-  auto text = replace_all(pattern, "[:punct:]", "\\p{P}\\p{S}");
-  return replace_all(text, "[:^punct:]", "[^\\p{P}\\p{S}]");
+  std::string text(pattern);
+  for (const auto& [name, contents] :
+       {std::pair{"[:punct:]", "\\p{P}\\p{S}"}, std::pair{"[:^punct:]", "[^\\p{P}\\p{S}]"},
+        std::pair{"\\p{Word}", "\\w"}, std::pair{"\\p{word}", "\\w"}, std::pair{"\\P{Word}", "\\W"},
+        std::pair{"\\p{^Word}", "\\W"}}) {
+    text = replace_all(text, name, contents);
+  }
+  return text;
 }
 
 /// Working memory of searches in this thread: creating it for each search would take longer than

@@ -133,7 +133,7 @@ class SameIds(unittest.TestCase):
             pre_tokenizers.Whitespace(), pre_tokenizers.WhitespaceSplit(), pre_tokenizers.BertPreTokenizer(),
             pre_tokenizers.Digits(), pre_tokenizers.Punctuation(),
             *(pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in (
-                r"\p{L}+", r"\p{N}", r"\s", r"\w+", r"\p{M}", r"\p{Lu}", r"[[:punct:]]", r"\p{Han}")))]
+                r"\p{L}+", r"\p{N}", r"\s", r"\w+", r"\p{Word}", r"\p{M}", r"\p{Lu}", r"[[:punct:]]", r"\p{Han}")))]
         blocks = [block for block in range(0x1100) if not 0xD8 <= block <= 0xDF]
         rng = random.Random(SEED)
         for key, part in parts:
