@@ -158,17 +158,17 @@ Pieces AddedVocabulary::split(std::string_view text,
   Pieces pieces;
   find_tokens(text, raw_, [&](int32_t raw_id, Span span) {
     if (raw_id >= 0) {
-      pieces.pieces.push_back({0, 0, raw_id, false});
+      pieces.pieces.push_back({0, 0, raw_id});
       return;
     }
-    NormalizedText part{std::string(text.substr(span.begin, span.end - span.begin)), pieces.budget,
-                        span.begin == 0};
+    NormalizedText part{std::string(text.substr(span.begin, span.end - span.begin)), pieces.budget};
+    if (span.begin == 0) next_character(part.text, part.first_size);
     normalize(normalizers, part);
     find_tokens(part.text, normalized_, [&](int32_t id, Span inner) {
       if (inner.begin == inner.end) return;
       const auto piece = std::string_view(part.text).substr(inner.begin, inner.end - inner.begin);
       pieces.append(id >= 0 ? std::string_view() : piece, id,
-                    part.begins_at_start && inner.begin == 0);
+                    std::clamp(part.first_size, inner.begin, inner.end) - inner.begin);
     });
   });
   return pieces;

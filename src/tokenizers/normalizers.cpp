@@ -34,11 +34,37 @@ template <typename Change>
 void change_each(NormalizedText& text, const Change& change) {
   std::string result;
   result.reserve(text.text.size() + 16);
+  std::size_t first_size = 0;
   for (std::size_t at = 0; at < text.text.size();) {
-    const bool is_first = at == 0;
     change(next_character(text.text, at), result);
-    if (is_first && result.empty()) text.begins_at_start = false;
+    if (at <= text.first_size) first_size = result.size();
   }
+  text.first_size = first_size;
+  text.text.swap(result);
+}
+
+/// Replaces the text by `normalize(text)`, which may join and reorder characters.
+template <typename Normalize>
+void change_whole(NormalizedText& text, const Normalize& normalize) {
+  std::string result = normalize(text.text);
+  std::size_t first_size = 0;
+  if (text.first_size > 0 && !result.empty()) {
+    const auto first = normalize(std::string_view(text.text).substr(0, text.first_size));
+    std::size_t at = 0;
+    std::size_t next = 0;
+    while (at < first.size() && next < result.size() &&
+           next_character(first, at) == next_character(result, next)) {
+      first_size = next;
+    }
+    // The reference assigns a joined character to the first of its parts, the first character of
+    // the new text to that of the old one, and a mark that moved forward to its own place.
+    next = first_size;
+    if (next < result.size()) {
+      const bool is_mark = is_combining_mark(next_character(result, next));
+      if (first_size == 0 || (first_size < first.size() && !is_mark)) first_size = next;
+    }
+  }
+  text.first_size = first_size;
   text.text.swap(result);
 }
 
@@ -71,7 +97,7 @@ void apply(const BertNormalizer& options, NormalizedText& text) {
     });
   }
   if (options.strip_accents) {
-    text.text = normalized(text.text, NormalForm::nfd);
+    change_whole(text, [](std::string_view part) { return normalized(part, NormalForm::nfd); });
     remove_if(text, is_nonspacing_mark);
   }
   if (options.lowercase) lowercase(text);
@@ -91,7 +117,7 @@ void apply(const Strip& options, NormalizedText& text) {
     if (!is_whitespace(next_character(text.text, position))) break;
     end = last;
   }
-  if (begin > 0) text.begins_at_start = false;
+  text.first_size = std::clamp(text.first_size, begin, end) - begin;
   text.text = text.text.substr(begin, end - begin);
 }
 
@@ -100,7 +126,7 @@ void apply(const StripAccents&, NormalizedText& text) {
 }
 
 void apply(const UnicodeForm& options, NormalizedText& text) {
-  text.text = normalized(text.text, options.form);
+  change_whole(text, [&](std::string_view part) { return normalized(part, options.form); });
 }
 
 void apply(const Lowercase&, NormalizedText& text) {
@@ -114,30 +140,37 @@ void apply(const Nmt&, NormalizedText& text) {
 }
 
 void apply(const Precompiled& options, NormalizedText& text) {
-  text.text = options.charsmap.normalized(text.text);
+  change_whole(text, [&](std::string_view part) { return options.charsmap.normalized(part); });
 }
 
 void apply(const Replace& options, NormalizedText& text) {
-  std::size_t first = 0;  // size of a match at the start
-  options.pattern.for_each_match(text.text, text.budget, [&](Span match) {
-    if (match.begin == 0 && first == 0) first = match.end;
-  });
-  // The reference assigns the new text to the last character of the match, or if there is no new
-  // text, removes the match.
-  if (first > 0) {
-    const auto characters = count_characters(std::string_view(text.text).substr(0, first));
-    if (options.content.empty() || characters > 1) text.begins_at_start = false;
+  if (text.first_size > 0) {
+    // The reference assigns the new text to the last character of the match.
+    auto first_size = text.first_size;
+    options.pattern.for_each_match(text.text, text.budget, [&](Span match) {
+      if (match.end <= text.first_size) {
+        first_size += options.content.size() - (match.end - match.begin);
+      } else if (match.begin < text.first_size) {
+        first_size -= text.first_size - match.begin;
+      }
+    });
+    text.first_size = first_size;
   }
   text.text = options.pattern.replaced(text.text, options.content, text.budget);
 }
 
 void apply(const Prepend& options, NormalizedText& text) {
-  if (!text.text.empty()) text.text.insert(0, options.content);
+  if (text.text.empty()) return;
+  text.text.insert(0, options.content);
+  if (text.first_size > 0) text.first_size += options.content.size();
 }
 
 void apply(const ByteLevel&, NormalizedText& text) {
   std::string result;
-  append_byte_level(result, text.text);
+  append_byte_level(result, std::string_view(text.text).substr(0, text.first_size));
+  const auto first_size = result.size();
+  append_byte_level(result, std::string_view(text.text).substr(text.first_size));
+  text.first_size = first_size;
   text.text.swap(result);
 }
 

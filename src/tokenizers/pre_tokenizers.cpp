@@ -116,17 +116,16 @@ void apply(const BertPreTokenizer&, Pieces& pieces) {
 
 void apply(const ByteLevel& options, Pieces& pieces) {
   if (options.add_prefix_space) {
-    pieces.rewrite_each([](const Piece&, std::string_view text, std::string& result) {
-      if (!text.starts_with(' ')) result += ' ';
-      result += text;
-    });
+    pieces.rewrite_each(
+        [](const Piece&, std::string_view text) { return text.starts_with(' ') ? "" : " "; },
+        [](std::string_view text, std::string& result) { result += text; });
   }
   if (options.regex) {
     split_at_matches(pieces, *options.regex, SplitBehavior::isolated, false);
   }
-  pieces.rewrite_each([](const Piece&, std::string_view text, std::string& result) {
-    append_byte_level(result, text);
-  });
+  pieces.rewrite_each(
+      [](const Piece&, std::string_view) { return ""; },
+      [](std::string_view text, std::string& result) { append_byte_level(result, text); });
 }
 
 void apply(const CharDelimiterSplit& options, Pieces& pieces) {
@@ -155,12 +154,13 @@ void apply(const FixedLength& options, Pieces& pieces) {
 void apply(const Metaspace& options, Pieces& pieces) {
   using Prepend = Metaspace::Prepend;
   const std::string_view replacement = options.replacement;
-  pieces.rewrite_each([&](const Piece& piece, std::string_view text, std::string& result) {
-    const bool may_prepend =
-        options.prepend == Prepend::always || (options.prepend == Prepend::first && piece.is_first);
-    if (may_prepend && !text.starts_with(' ') && !text.starts_with(replacement)) {
-      result += replacement;
-    }
+  const auto prefix = [&](const Piece& piece, std::string_view text) {
+    const bool may_prepend = options.prepend == Prepend::always ||
+                             (options.prepend == Prepend::first && piece.first_size > 0);
+    const bool prepends = may_prepend && !text.starts_with(' ') && !text.starts_with(replacement);
+    return prepends ? replacement : std::string_view();
+  };
+  pieces.rewrite_each(prefix, [&](std::string_view text, std::string& result) {
     for (const char byte : text) {
       if (byte == ' ') {
         result += replacement;
