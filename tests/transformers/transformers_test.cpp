@@ -21,20 +21,33 @@ std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
   return {data, data + tokens.numel()};
 }
 
-/// A visitor for the variant Model. Returns the logits.
+/// A visitor for the variant Model. Returns the outputs that transformers_test.py computes: hidden
+/// states (B, T, E) and logits, without padding.
 struct Forward {
   const std::map<std::string, torch::Tensor>& tensors;
+  const torch::Tensor& tokens = tensors.at("tokens");
+  const torch::Tensor& key_mask = tensors.at("key_mask");
 
-  torch::Tensor operator()(LanguageModel& model) const {
-    return model->forward(tensors.at("tokens"));
+  Tensors operator()(LanguageModel& model) const {
+    const auto hidden = model->decoder->forward(model->embedding->forward(tokens),
+                                                {.key_mask = key_mask, .causal = true});
+    return {without_padding(hidden),
+            without_padding(model->forward(tokens, {.key_mask = key_mask}))};
   }
-  torch::Tensor operator()(Seq2Seq& model) const {
-    return model->forward(tensors.at("tokens"), tensors.at("target"), tensors.at("key_mask"));
+  Tensors operator()(Seq2Seq& model) const {
+    return {without_padding(model->encode(tokens, key_mask)),
+            model->forward(tokens, tensors.at("target"), key_mask)};
   }
-  torch::Tensor operator()(SequenceClassifier& model) const {
+  Tensors operator()(SequenceClassifier& model) const {
     const bool has_types = model->config.type_vocab_size > 0;
-    return model->forward(tensors.at("tokens"), tensors.at("key_mask"),
-                          has_types ? tensors.at("token_types") : torch::Tensor());
+    const auto types = has_types ? tensors.at("token_types") : torch::Tensor();
+    const auto embedded = model->embedding->forward(tokens, /*positions=*/{}, types);
+    return {without_padding(model->encoder->forward(embedded, {.key_mask = key_mask})),
+            model->forward(tokens, key_mask, types)};
+  }
+
+  torch::Tensor without_padding(const torch::Tensor& x) const {
+    return x.masked_fill(key_mask.logical_not().unsqueeze(-1), 0.0);
   }
 };
 
@@ -63,16 +76,22 @@ void expect_equal(const std::filesystem::path& folder) {
   if (expected.contains("generated")) {
     EXPECT_EQ(std::visit(Generate{expected}, model), to_vector(expected.at("generated")));
   }
-  const auto logits = std::visit(Forward{expected}, model);
+  const auto outputs = std::visit(Forward{expected}, model);
   // transformers_test.py compares this folder with the model that it has written.
   save_pretrained(pretrained, folder / "saved");
   auto saved = load_pretrained(folder / "saved");
   EXPECT_EQ(saved.model_type, pretrained.model_type);
-  EXPECT_TRUE(torch::allclose(std::visit(Forward{expected}, saved.model), logits, 1e-4, 1e-4));
+  const auto saved_outputs = std::visit(Forward{expected}, saved.model);
   module.to(torch::kDouble);
-  // The logits of both libraries, computed in float32, are compared with those in float64.
-  EXPECT_TRUE(within_rounding({logits, expected.at("logits")}, module.parameters(),
-                              [&] { return Tensors(2, std::visit(Forward{expected}, model)); }));
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const std::string name = i == 0 ? "hidden" : "logits";
+    SCOPED_TRACE(name);
+    EXPECT_TRUE(torch::allclose(saved_outputs[i], outputs[i], 1e-4, 1e-4));
+    // The outputs of both libraries, computed in float32, are compared with those in float64.
+    EXPECT_TRUE(within_rounding({outputs[i], expected.at(name)}, module.parameters(), [&] {
+      return Tensors(2, std::visit(Forward{expected}, model)[i]);
+    }));
+  }
 }
 
 TEST(Transformers, MatchesHuggingFace) {

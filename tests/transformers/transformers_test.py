@@ -1,6 +1,6 @@
 """Compares models that `load_pretrained` loads from a folder with Hugging Face transformers, which writes the folder,
-with random sizes and weights: the logits must be equal up to the effects of rounding, and 20 greedily generated
-tokens must be the same. A folder that `save_pretrained` writes must give the same model in transformers.
+with random sizes and weights: hidden states and logits must be equal up to the effects of rounding, and 20 greedily
+generated tokens must be the same. A folder that `save_pretrained` writes must give the same model in transformers.
 
 Run by CTest with ATTEND_TESTS set to the path of attend_tests. If Python has no transformers 5, it exits with
 status 77, which CTest reports as skipped. ATTEND_TEST_SEED repeats a run, and `transformers_test.py
@@ -57,32 +57,36 @@ def greedy(model, prompt):
     return result.sequences[0, -NEW_TOKENS:], (best[:, 0] - best[:, 1]).min().item()
 
 
-def logits_of(model, tensors):
-    """The logits for the other tensors of a case. For an encoder, the mean over the tokens."""
-    tokens = tensors["tokens"]
-    if "key_mask" not in tensors:
-        return model(tokens).logits
+def outputs_of(model, tensors):
+    """The outputs for the other tensors of a case, without padding: "hidden" (B, T, E), the states after the last
+    block and its norm, of the encoder if there are two, and "logits", for an encoder without a head the mean of
+    `hidden`."""
     mask = tensors["key_mask"]
-    inputs = {"input_ids": tokens, "attention_mask": mask.long()}
-    if "target" in tensors:
-        return model(**inputs, decoder_input_ids=tensors["target"]).logits
-    if hasattr(model.config, "type_vocab_size"):
-        inputs["token_type_ids"] = tensors["token_types"]
-    if hasattr(model, "classifier"):
-        return model(**inputs).logits
-    hidden = getattr(model, model.base_model_prefix, model)(**inputs).last_hidden_state  # (B, T, E)
-    return (hidden * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+    inputs = {"input_ids": tensors["tokens"], "attention_mask": mask.long()}
+    body = getattr(model, model.base_model_prefix, model)
+    if model.config.is_encoder_decoder:
+        hidden = model.get_encoder()(**inputs).last_hidden_state
+        logits = model(**inputs, decoder_input_ids=tensors["target"]).logits
+    elif model.can_generate():
+        hidden = body(**inputs).last_hidden_state
+        logits = model(**inputs).logits * mask.unsqueeze(-1)
+    else:
+        if hasattr(model.config, "type_vocab_size"):
+            inputs["token_type_ids"] = tensors["token_types"]
+        hidden = body(**inputs).last_hidden_state
+        mean = (hidden * mask.unsqueeze(-1)).sum(1) / mask.sum(1, keepdim=True)
+        logits = model(**inputs).logits if hasattr(model, "classifier") else mean
+    return {"hidden": hidden * mask.unsqueeze(-1), "logits": logits}
 
 
 def inputs_of(model, rng, tokens):
-    """The inputs of `logits_of`."""
-    if not model.can_generate():
-        types = torch.randint(getattr(model.config, "type_vocab_size", 1), tokens.shape)
-        return {"tokens": tokens, "key_mask": padding(rng, *tokens.shape), "token_types": types}
+    """The inputs of `outputs_of`."""
+    tensors = {"tokens": tokens, "key_mask": padding(rng, *tokens.shape)}
     if model.config.is_encoder_decoder:
-        target = tokens.flip(1)[:, : rng.randint(1, tokens.size(1))]
-        return {"tokens": tokens, "key_mask": padding(rng, *tokens.shape), "target": target}
-    return {"tokens": tokens}
+        tensors["target"] = tokens.flip(1)[:, : rng.randint(1, tokens.size(1))]
+    elif not model.can_generate():
+        tensors["token_types"] = torch.randint(getattr(model.config, "type_vocab_size", 1), tokens.shape)
+    return tensors
 
 
 def tensors_of(model, rng):
@@ -90,7 +94,7 @@ def tensors_of(model, rng):
     # The smallest id that is not padding for RoBERTa, whose positions skip padding.
     tokens = torch.randint(2, vocab_size, (rng.randint(2, 3), rng.randint(13, MAX_SEQ_LEN)))
     tensors = inputs_of(model, rng, tokens)
-    tensors["logits"] = logits_of(model, tensors)
+    tensors |= outputs_of(model, tensors)
     gap = 0.0 if model.can_generate() else MIN_GAP
     while gap < MIN_GAP:
         prompt = torch.randint(vocab_size, (1, rng.randint(1, MAX_SEQ_LEN - NEW_TOKENS)))
@@ -122,7 +126,8 @@ class Transformers(unittest.TestCase):
         self.assertEqual([missing, list(info["unexpected_keys"]), list(info["mismatched_keys"])], [[], [], []])
         expected = load_file(folder / "expected.safetensors")
         with torch.no_grad():
-            torch.testing.assert_close(logits_of(as_formula(model), expected), expected["logits"], rtol=1e-4, atol=1e-4)
+            for name, output in outputs_of(as_formula(model), expected).items():
+                torch.testing.assert_close(output, expected[name], rtol=1e-4, atol=1e-4)
         tokenizers.Tokenizer.from_file(str(saved / "tokenizer.json"))
 
     def expect_equal(self, architecture):
