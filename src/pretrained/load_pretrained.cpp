@@ -5,6 +5,7 @@
 #include "io/dtypes.h"
 #include "io/shell_text.h"
 #include "nn/new_layers.h"
+#include "ops/in_parallel.h"
 #include "pretrained/published_config.h"
 #include "pretrained/sentence_settings.h"
 
@@ -187,22 +188,31 @@ std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeig
       weights.name_in_file(head->parts.front().name));
 }
 
+/// Reads the weights in all threads: most of the time, each waits for the system to clear memory.
 void load_weights(torch::nn::Module& module, const NamedWeights& weights, const WeightRows& rows) {
-  const torch::NoGradGuard no_grad;
   auto destination = state_dict(module);
+  std::vector<torch::Tensor> all;
   for (const auto& row : rows.all()) {
     const auto found = destination.find(row.name);
     TORCH_CHECK(found != destination.end(), "the model has no weight ", row.name);
-    auto& weight = found->second;
+    all.push_back(found->second);
+    destination.erase(found);
+  }
+  TORCH_CHECK(destination.empty(), "no row for the weight ", destination.begin()->first);
+  const auto load = [&](int64_t i) {
+    const torch::NoGradGuard no_grad;
+    const auto& row = rows.all()[i];
+    auto& weight = all[i];
     // 1 + w is not rounded to a dtype such as bfloat16, in which it has fewer digits than w.
     if (row.layout.kind == WeightLayout::unit_offset &&
         c10::isReducedFloatingType(weight.scalar_type())) {
       weight.set_data(weight.to(torch::kFloat));
     }
     weights.read_into(row, weight);
-    destination.erase(found);
-  }
-  TORCH_CHECK(destination.empty(), "no row for the weight ", destination.begin()->first);
+  };
+  in_parallel(std::ssize(all), /*grain=*/1, [&](int64_t begin, int64_t end) {
+    for (auto i = begin; i < end; ++i) load(i);
+  });
 }
 
 /// Returns a new model. Throws InputError if values of `config.json` contradict each other.
