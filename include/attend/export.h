@@ -9,4 +9,5 @@
 #include "attend/export/pt2.h"
 #include "attend/export/torchscript.h"
 #include "attend/export/torchscript_contents.h"
+#include "attend/export/tree_spec.h"
 #include "attend/model_export/export_plan.h"

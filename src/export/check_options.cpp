@@ -85,6 +85,7 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
   const auto input_names = numbered_names(options.input_names, count, "input");
   check_names("each name in input_names", input_names);
   for (const auto& name : input_names) check_input_name(name, format);
+  for (const auto& argument : options.arguments) check_input_name(argument.name, format);
   check_names("each name in output_names", options.output_names);
   for (const auto& [name, content] : options.extra_files) check_extra_file(name);
   std::map<std::string, DynamicDimension> seen;

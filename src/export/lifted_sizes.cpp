@@ -460,10 +460,12 @@ bool has_recurrent_layers(const jit::Graph& graph) {
 
 TraceSummary trace_method(jit::Module& scripted, const torch::nn::Module& module,
                           const TorchScriptMethod& method) {
-  add_traced_method(scripted, method.name, method.function, method.example_inputs,
-                    method.input_names);
+  auto outputs = add_traced_method(scripted, method.name, method.function, method.example_inputs,
+                                   method.input_names);
   const auto graph = scripted.get_method(method.name).graph();
-  TraceSummary summary{.method = method, .lifted = lift_sizes(*graph, module, method)};
+  TraceSummary summary{.method = method,
+                       .lifted = lift_sizes(*graph, module, method),
+                       .outputs = std::move(outputs)};
   summary.integers = integer_constants(*graph);
   if (has_recurrent_layers(*graph)) {
     const auto specialization = find_specialization(module, summary);

@@ -16,6 +16,7 @@ struct TraceSummary {
   TorchScriptMethod method = {};
   std::set<int64_t> integers = {};         ///< integer constants, see `integer_constants`
   std::set<ArgumentPosition> lifted = {};  ///< arguments that the method computes from sizes
+  TreeSpec outputs = {};                   ///< structure of the outputs
 };
 
 /// Traces a method whose function calls `module`, and adds the graph to `scripted`.

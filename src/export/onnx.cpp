@@ -2,6 +2,7 @@
 
 #include "export/check_names.h"
 #include "export/export_guard.h"
+#include "export/nested.h"
 #include "export/numbered_names.h"
 #include "export/onnx/opset.h"
 #include "export/onnx/serialize.h"
@@ -128,8 +129,7 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
   for (const auto& tensor : traced.constants()) guard.add_constant(tensor);
   TORCH_CHECK_VALUE(!traced.program.outputs.empty(),
                     "forward must return at least one output, found 0");
-  const auto output_names =
-      numbered_names(options.output_names, traced.program.outputs.size(), "output");
+  const auto output_names = output_names_of(traced.trace.outputs, options.output_names);
   TORCH_CHECK_VALUE(output_names.size() == traced.program.outputs.size(), "found ",
                     output_names.size(), " output_names, expected at most ",
                     traced.program.outputs.size(), ", the number of outputs");

@@ -43,7 +43,9 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
     const program::CheckedProgram checked(archive.program, archive.weights, device);
     const Forward run = [&](const std::vector<torch::Tensor>& inputs) {
       checks.check(inputs);
-      return checked.run(inputs);
+      auto outputs = checked.run(inputs);
+      std::erase_if(outputs, [](const auto& output) { return !output.defined(); });  // None
+      return outputs;
     };
     report = verify(guard, {module, run, example_inputs, traced.trace, options});
   });

@@ -5,6 +5,7 @@
 #include "export/compare.h"
 #include "export/export_guard.h"
 #include "export/lifted_sizes.h"
+#include "export/nested.h"
 #include "export/specialized_dimension.h"
 #include "export/trace.h"
 #include "export/verify.h"
@@ -30,18 +31,10 @@ namespace {
 
 namespace jit = torch::jit;
 
-/// Returns the tensors that a method returned.
-Outputs outputs_of(const c10::IValue& result) {
-  if (result.isTensor()) return result.toTensor();
-  std::vector<torch::Tensor> outputs;
-  for (const auto& output : result.toTupleRef().elements()) outputs.push_back(output.toTensor());
-  return outputs;
-}
-
-/// Returns a method of a ScriptModule as a function.
-Forward function_of(const jit::Method& method) {
-  return [method](const std::vector<torch::Tensor>& inputs) -> Outputs {
-    return outputs_of(method(jit::Stack(inputs.begin(), inputs.end())));
+/// Returns a method of a ScriptModule, which takes nested `arguments`, as a function of tensors.
+Forward function_of(const jit::Method& method, const std::vector<ForwardArgument>& arguments) {
+  return [method, arguments](const std::vector<torch::Tensor>& inputs) -> Outputs {
+    return flatten(method(nest(arguments, inputs)));
   };
 }
 
@@ -114,7 +107,7 @@ double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Dev
     jit::Stack arguments;
     for (const auto& argument : call.arguments) arguments.push_back(argument.deepcopy());
     const auto result = file.get_method(call.method)(std::move(arguments));
-    if (call.expected) found = outputs_of(result).tensors;
+    if (call.expected) found = flatten(result);
   } catch (const std::exception& error) {
     throw std::runtime_error(fmt::format("method '{}' fails in the exported program: {}",
                                          call.method, short_message(error)));
@@ -150,12 +143,15 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
                           const TorchScriptMethods& methods) {
   ExportGuard guard(module, example_inputs, options, TargetFormat::torchscript);
   auto traced = methods.traced;
-  traced.insert(traced.begin(),
-                {"forward", forward, traced_inputs, options.input_names, options.dynamic});
+  traced.insert(traced.begin(), {"forward", forward, traced_inputs, options.input_names,
+                                 options.dynamic, options.arguments});
   auto scripted = to_script_module(module);
   std::map<std::string, TraceSummary> traces;  // by method
   for (const auto& method : traced) {
-    with_method_name(method, [&] { traces[method.name] = trace_method(scripted, module, method); });
+    with_method_name(method, [&] {
+      auto& trace = traces[method.name] = trace_method(scripted, module, method);
+      nest_graph(*scripted.get_method(method.name).graph(), method.arguments, trace.outputs);
+    });
   }
   for (const auto& method : scripted.get_methods()) {
     for (const auto& constant : graph_constants(*method.graph())) {
@@ -188,7 +184,7 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
           .dynamic = method.dynamic,
           .tolerance = options.tolerance};
       with_method_name(method, [&] {
-        const auto loaded = function_of(file.get_method(method.name));
+        const auto loaded = function_of(file.get_method(method.name), method.arguments);
         const auto verified =
             verify(guard, {module, loaded, is_forward ? example_inputs : method.example_inputs,
                            traces.at(method.name), verify_options});

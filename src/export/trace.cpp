@@ -259,16 +259,18 @@ std::set<int64_t> integer_constants(const jit::Graph& graph) {
   return constants;
 }
 
-void add_traced_method(jit::Module& scripted, const std::string& name, const Forward& function,
-                       const std::vector<torch::Tensor>& inputs,
-                       const std::vector<std::string>& input_names) {
+TreeSpec add_traced_method(jit::Module& scripted, const std::string& name, const Forward& function,
+                           const std::vector<torch::Tensor>& inputs,
+                           const std::vector<std::string>& input_names) {
+  TreeSpec spec;
   std::set<const at::TensorImpl*> owned;
   for (const auto& tensor : scripted.parameters()) owned.insert(tensor.unsafeGetTensorImpl());
   for (const auto& tensor : scripted.buffers()) owned.insert(tensor.unsafeGetTensorImpl());
   const auto traced_function = [&](const jit::Stack& stack) -> jit::Stack {
     std::vector<torch::Tensor> tensors;
     for (const auto& value : stack) tensors.push_back(value.toTensor());
-    auto outputs = function(tensors).tensors;
+    auto [outputs, structure] = function(tensors);
+    spec = std::move(structure);
     replace_bool_scalars(*jit::tracer::getTracingState()->graph);
     for (std::size_t i = 0; i < outputs.size(); ++i) {
       if (outputs[i].defined()) continue;
@@ -312,6 +314,7 @@ void add_traced_method(jit::Module& scripted, const std::string& name, const For
   auto* method = type->compilation_unit()->create_function(c10::QualifiedName(*type->name(), name),
                                                            state->graph);
   type->addMethod(method);
+  return spec;
 }
 
 }  // namespace attend

@@ -36,9 +36,9 @@ std::set<int64_t> integer_constants(const torch::jit::Graph& graph);
 
 /// Traces `function` with `inputs` and adds the graph to `scripted` as the method `name`. If
 /// `input_names` is shorter than `inputs`, the remaining inputs are named by their index, such as
-/// input1.
-void add_traced_method(torch::jit::Module& scripted, const std::string& name,
-                       const Forward& function, const std::vector<torch::Tensor>& inputs,
-                       const std::vector<std::string>& input_names);
+/// input1. Returns the structure of the outputs; the graph returns the tensors in them.
+TreeSpec add_traced_method(torch::jit::Module& scripted, const std::string& name,
+                           const Forward& function, const std::vector<torch::Tensor>& inputs,
+                           const std::vector<std::string>& input_names);
 
 }  // namespace attend

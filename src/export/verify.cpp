@@ -3,6 +3,7 @@
 #include "export/compare.h"
 #include "export/copy_before_write.h"
 #include "export/cost_model.h"
+#include "export/nested.h"
 #include "export/resize.h"
 #include "export/rounding.h"
 #include "export/schedule.h"
@@ -12,6 +13,7 @@
 #include "ops/rng_state.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <ctime>
@@ -38,15 +40,14 @@ bool has_other_values(const std::vector<torch::Tensor>& inputs,
 /// and the inputs have the example's values, throws the error that `module_rejects` returns. If the
 /// module throws and the inputs have other values, restores the buffers of the module and returns
 /// nullopt.
-std::optional<std::vector<torch::Tensor>> expected_of(const torch::nn::Module& module,
-                                                      const Forward& forward, Values values,
-                                                      const std::vector<torch::Tensor>& inputs,
-                                                      OperatorCost& cost) {
+std::optional<Outputs> expected_of(const torch::nn::Module& module, const Forward& forward,
+                                   Values values, const std::vector<torch::Tensor>& inputs,
+                                   OperatorCost& cost) {
   const bool may_reject = values != Values::as_in_example;
   const CopyBeforeWrite buffers(may_reject ? module.buffers() : std::vector<torch::Tensor>());
   const OperatorCostGuard guard(cost);
   try {
-    return forward(inputs).tensors;
+    return forward(inputs);
   } catch (const std::exception& error) {
     if (!may_reject) throw module_rejects(inputs, error);
     restore_all(buffers.kept());
@@ -78,6 +79,15 @@ std::string nondeterminism_message(ExportGuard& guard, const Forward& forward,
     }
   }
   return "";
+}
+
+/// Returns the keys and indices of the outputs.
+std::string leaves_text(const TreeSpec& spec) {
+  std::vector<std::string> texts;
+  for (const auto& leaf : leaves_of(spec)) {
+    texts.push_back(leaf.path + (leaf.is_none ? " (None)" : ""));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
 }
 
 class Verification {
@@ -176,16 +186,17 @@ class Verification {
     OperatorCost cost;
     const auto mutated = copies_of(inputs);
     const auto rng = rng_of(inputs);
-    const auto expected = expected_of(subject_.module, forward_, values, mutated, cost);
-    if (!expected) return cost;
+    const auto outputs = expected_of(subject_.module, forward_, values, mutated, cost);
+    if (!outputs) return cost;
+    const auto& expected = outputs->tensors;
     const auto next_rng = rng_of(inputs);
-    cost.bytes = std::max(cost.bytes, bytes_of(inputs) + bytes_of(*expected));
-    TORCH_CHECK_VALUE(options.output_names.size() <= expected->size(), "found ",
+    cost.bytes = std::max(cost.bytes, bytes_of(inputs) + bytes_of(expected));
+    TORCH_CHECK_VALUE(options.output_names.size() <= expected.size(), "found ",
                       options.output_names.size(), " output_names, expected at most ",
-                      expected->size(), ", the number of outputs");
+                      expected.size(), ", the number of outputs");
     set_rng_state(rng);  // the exported program draws the same random numbers
     try {
-      compare_outputs(inputs, mutated, *expected, shapes);
+      compare_outputs(inputs, mutated, *outputs, shapes);
     } catch (const std::exception& error) {
       guard_.restore();  // throws if forward mutates parameters or constants
       const auto specialization = find_specialization(subject_.module, subject_.trace, inputs);
@@ -211,14 +222,20 @@ class Verification {
   }
 
   void compare_outputs(const std::vector<torch::Tensor>& inputs,
-                       const std::vector<torch::Tensor>& mutated,
-                       const std::vector<torch::Tensor>& expected, const std::string& shapes) {
+                       const std::vector<torch::Tensor>& mutated, const Outputs& outputs,
+                       const std::string& shapes) {
+    const auto& expected = outputs.tensors;
     const auto copies = copies_of(inputs);
     const auto found = run_exported(copies, shapes);
     if (found.size() != expected.size()) {
       throw std::runtime_error(
           fmt::format("for {}: the exported program returns {} outputs, expected {}", shapes,
                       found.size(), expected.size()));
+    }
+    if (outputs.spec != subject_.trace.outputs) {
+      throw std::runtime_error(fmt::format(
+          "for {}: forward returns the outputs {}, expected {} as for the example inputs", shapes,
+          leaves_text(outputs.spec), leaves_text(subject_.trace.outputs)));
     }
     const auto tolerance = subject_.options.tolerance;
     std::vector<double> rounding;  // of each output

@@ -10,7 +10,8 @@
 ///     CASE.values    ((inputs, outputs), ...) at five shapes, for torch.load
 ///     CASE.step      (loss, parameters after one SGD step on the last inputs), only for float32
 ///                    cases that have parameters and draw no random numbers
-/// and cases.json, which describes the cases. Weights and inputs are random; set ATTEND_TEST_SEED
+/// and cases.json, which describes the cases; for all or with the name Nested, also the folder
+/// nested (see nested_cases.h). Weights and inputs are random; set ATTEND_TEST_SEED
 /// to reproduce a run. Exit status 1 if an export failed, or if too many exports of random cases
 /// are not supported.
 ///
@@ -22,6 +23,7 @@
 #include "attend/export/torchscript.h"
 #include "attend/nn/eval_guard.h"
 #include "export/export_case.h"
+#include "export/nested_cases.h"
 #include "export/onnx/node_types.h"
 #include "export/rounding.h"
 #include "export/unused_rules.h"
@@ -383,6 +385,7 @@ int run(const std::filesystem::path& folder, const std::vector<std::string>& wan
     }
   }
   if (static_cast<std::size_t>(unsupported) > programs.size() / 4) ++failures;
+  if (is_wanted("Nested", wanted)) write_nested_cases(folder / "nested");
   const Json all{{"seed", seed},
                  {"learning_rate", kLearningRate},
                  {"types_of_onnx_nodes", types_of_onnx_nodes()},

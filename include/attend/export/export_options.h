@@ -1,5 +1,8 @@
 #pragma once
 
+#include "attend/api.h"
+#include "attend/export/tree_spec.h"
+
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/any.h>
 #include <torch/nn/pimpl.h>
@@ -19,19 +22,24 @@
 
 namespace attend {
 
-/// Output of a module's forward: one tensor, or several as a vector or tuple.
+/// Output of a module's forward: one tensor, several as a vector, or a nested value.
 struct Outputs {
   /// A single output.
   Outputs(torch::Tensor tensor) : tensors{std::move(tensor)} {}
-  /// Several outputs.
-  Outputs(std::vector<torch::Tensor> all) : tensors(std::move(all)) {}
-  /// Several outputs as a tuple, which modules such as `torch::nn::GRU` return.
-  template <typename... Each>
-  Outputs(const std::tuple<Each...>& all)
-      : tensors(std::apply([](const auto&... each) { return std::vector<torch::Tensor>{each...}; },
-                           all)) {}
+  /// Several outputs; a single one is not nested.
+  Outputs(std::vector<torch::Tensor> all) : tensors(std::move(all)) {
+    if (tensors.size() != 1) {
+      spec = {.kind = TreeSpec::Kind::tuple, .children = std::vector<TreeSpec>(tensors.size())};
+    }
+  }
+  /// A nested value, such as the tuple that `torch::nn::GRU` returns, or a
+  /// `std::map<std::string, torch::Tensor>`.
+  template <Nested Value>
+  Outputs(const Value& value)
+      : spec(visit_tensors(value, [this](const auto& tensor) { tensors.push_back(tensor); })) {}
 
-  std::vector<torch::Tensor> tensors;  ///< all outputs, in order
+  std::vector<torch::Tensor> tensors;  ///< all outputs, in order, without those that are None
+  TreeSpec spec;                       ///< structure of the outputs
 };
 
 /// The function to export: computes a module's outputs from its inputs. The function gets the
@@ -81,7 +89,7 @@ inline Forward forward_of(torch::nn::AnyModule module) {
 ///
 ///     DynamicDimension{.input = 0, .dimension = 1, .name = "length", .max = 64}
 struct DynamicDimension {
-  std::size_t input = 0;  ///< index of the input
+  std::size_t input = 0;  ///< index of the input; of nested inputs, index of the tensor
   int64_t dimension = 0;  ///< index of the dimension, not negative
   std::string name;       ///< UTF-8, not empty; only ONNX files contain the name
   int64_t min = 1;        ///< smallest size, 0 or more; the size in the example is 1 or more
@@ -90,19 +98,30 @@ struct DynamicDimension {
   int64_t max = std::numeric_limits<int64_t>::max();
 };
 
+/// An argument of forward, as callers of the exported program pass it.
+struct ForwardArgument {
+  std::string name;  ///< name of the parameter of forward
+  TreeSpec spec;     ///< structure of the argument
+};
+
 /// Options of all exporters.
 ///
 ///     ExportOptions{.input_names = {"tokens"}, .dynamic = {{0, 0, "batch"}, {0, 1, "length"}}}
 struct ExportOptions {
-  /// Names of the inputs, in order. If this list is shorter than the list of inputs, the remaining
-  /// inputs are named by their index: input0, input1, ...
+  /// Names of the inputs, in order; of the arguments of forward if the inputs are nested. If this
+  /// list is shorter than the list of inputs, the remaining inputs are named by their index:
+  /// input0, input1, ...
   std::vector<std::string> input_names = {};
   /// Names of the outputs, in order (ONNX only). If this list is shorter than the list of outputs,
-  /// the remaining outputs are named by their index: output0, output1, ...
+  /// the remaining outputs are named by their index: output0, output1, ..., or by their keys if
+  /// forward returns a dictionary.
   std::vector<std::string> output_names = {};
   /// Dynamic dimensions of the inputs. All other dimensions are static: their sizes are always
   /// those of the example inputs.
   std::vector<DynamicDimension> dynamic = {};
+  /// Arguments of forward, if they are nested: the exported program then takes these instead of
+  /// one tensor for each input. `flatten_call` sets this field.
+  std::vector<ForwardArgument> arguments = {};
   /// Extra files to store in the exported file: a map from file name to content.
   std::map<std::string, std::string> extra_files = {};
   /// Tolerance for the outputs of the exported program. The export fails unless each element y of
@@ -114,6 +133,41 @@ struct ExportOptions {
   /// that rounding of the parameters, buffers and inputs causes.
   double tolerance = 1e-5;
 };
+
+/// Returns `options` with arguments of the given structures. `options.input_names` are the names of
+/// the arguments; in the result, they are the names of the tensors, as in torch.export:
+/// `batch_mask` for the element "mask" of a dictionary `batch`. Throws c10::ValueError if there are
+/// more names than arguments.
+ATTEND_API ExportOptions with_arguments(ExportOptions options, std::vector<TreeSpec> specs);
+
+/// A function with nested inputs, as the exporters call it.
+struct FlatCall {
+  Forward forward;                    ///< calls the function with the tensors in its inputs
+  std::vector<torch::Tensor> inputs;  ///< tensors in the example inputs
+  ExportOptions options;              ///< see `with_arguments`
+};
+
+/// Returns the flat form of `function`, whose arguments and outputs may be nested. `example_inputs`
+/// contains an example of each argument. An argument or element that is a std::nullopt there must
+/// be None when the exported program is called.
+///
+///     const auto forward = [&](const auto& in) { return model(in.at(0)); };
+///     auto call = flatten_call(forward, std::tuple(std::vector{tokens}), {});
+template <typename Function, typename... Inputs>
+FlatCall flatten_call(const Function& function, const std::tuple<Inputs...>& example_inputs,
+                      const ExportOptions& options) {
+  FlatCall call;
+  auto spec = visit_tensors(example_inputs,
+                            [&](const torch::Tensor& tensor) { call.inputs.push_back(tensor); });
+  call.options = with_arguments(options, std::move(spec.children));
+  call.forward = [function, example_inputs](const std::vector<torch::Tensor>& tensors) -> Outputs {
+    auto inputs = example_inputs;
+    std::size_t next = 0;
+    visit_tensors(inputs, [&](torch::Tensor& tensor) { tensor = tensors.at(next++); });
+    return std::apply(function, inputs);
+  };
+  return call;
+}
 
 /// Smallest and largest size of a dimension.
 struct SizeRange {

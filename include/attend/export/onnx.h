@@ -57,4 +57,20 @@ ExportReport export_onnx(Module&& module, const torch::Tensor& example_input,
   return export_onnx(ModuleRef(module), forward_of(module), {example_input}, path, options, onnx);
 }
 
+/// Exports a module whose forward has nested inputs (see docs/export.md). `forward` takes one
+/// argument for each element of `example_inputs`: a tensor, or a std::map, std::vector, std::tuple,
+/// std::pair or std::optional of tensors.
+///
+///     std::map<std::string, torch::Tensor> batch{{"tokens", tokens}};
+///     const auto forward = [&](const auto& in) { return model(in.at("tokens")); };
+///     export_onnx(model, forward, std::tuple(batch), "model.onnx", {});
+template <typename Function, typename... Inputs>
+ExportReport export_onnx(ModuleRef module, const Function& forward,
+                         const std::tuple<Inputs...>& example_inputs,
+                         const std::filesystem::path& path, const ExportOptions& options,
+                         const OnnxOptions& onnx = {}) {
+  const auto call = flatten_call(forward, example_inputs, options);
+  return export_onnx(module, call.forward, call.inputs, path, call.options, onnx);
+}
+
 }  // namespace attend

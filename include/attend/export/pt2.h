@@ -36,4 +36,19 @@ ExportReport export_pt2(Module&& module, const torch::Tensor& example_input,
   return export_pt2(ModuleRef(module), forward_of(module), {example_input}, path, options);
 }
 
+/// Exports a module whose forward has nested inputs (see docs/export.md). `forward` takes one
+/// argument for each element of `example_inputs`: a tensor, or a std::map, std::vector, std::tuple,
+/// std::pair or std::optional of tensors.
+///
+///     std::map<std::string, torch::Tensor> batch{{"tokens", tokens}};
+///     const auto forward = [&](const auto& in) { return model(in.at("tokens")); };
+///     export_pt2(model, forward, std::tuple(batch), "model.pt2", {});
+template <typename Function, typename... Inputs>
+ExportReport export_pt2(ModuleRef module, const Function& forward,
+                        const std::tuple<Inputs...>& example_inputs,
+                        const std::filesystem::path& path, const ExportOptions& options) {
+  const auto call = flatten_call(forward, example_inputs, options);
+  return export_pt2(module, call.forward, call.inputs, path, call.options);
+}
+
 }  // namespace attend

@@ -15,11 +15,12 @@ namespace attend {
 /// A method that the TorchScript file contains in addition to forward. It is traced from a C++
 /// function.
 struct TorchScriptMethod {
-  std::string name;                            ///< method name
-  Forward function;                            ///< function to trace
-  std::vector<torch::Tensor> example_inputs;   ///< inputs with which the function is traced
-  std::vector<std::string> input_names = {};   ///< see ExportOptions::input_names
-  std::vector<DynamicDimension> dynamic = {};  ///< see ExportOptions::dynamic
+  std::string name;                             ///< method name
+  Forward function;                             ///< function to trace
+  std::vector<torch::Tensor> example_inputs;    ///< inputs with which the function is traced
+  std::vector<std::string> input_names = {};    ///< see ExportOptions::input_names
+  std::vector<DynamicDimension> dynamic = {};   ///< see ExportOptions::dynamic
+  std::vector<ForwardArgument> arguments = {};  ///< see ExportOptions::arguments
 };
 
 /// A call of a method in `TorchScriptMethods::source`. The exporter runs the call before it writes
@@ -79,6 +80,22 @@ template <typename Module>
 ExportReport export_torchscript(Module&& module, const torch::Tensor& example_input,
                                 const std::filesystem::path& path, const ExportOptions& options) {
   return export_torchscript(ModuleRef(module), forward_of(module), {example_input}, path, options);
+}
+
+/// Exports a module whose forward has nested inputs (see docs/export.md). `forward` takes one
+/// argument for each element of `example_inputs`: a tensor, or a std::map, std::vector, std::tuple,
+/// std::pair or std::optional of tensors.
+///
+///     std::map<std::string, torch::Tensor> batch{{"tokens", tokens}};
+///     const auto forward = [&](const auto& in) { return model(in.at("tokens")); };
+///     export_torchscript(model, forward, std::tuple(batch), "model.pt", {});
+template <typename Function, typename... Inputs>
+ExportReport export_torchscript(ModuleRef module, const Function& forward,
+                                const std::tuple<Inputs...>& example_inputs,
+                                const std::filesystem::path& path, const ExportOptions& options,
+                                const TorchScriptMethods& methods = {}) {
+  const auto call = flatten_call(forward, example_inputs, options);
+  return export_torchscript(module, call.forward, call.inputs, path, call.options, methods);
 }
 
 }  // namespace attend

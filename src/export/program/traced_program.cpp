@@ -23,9 +23,9 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
                             const ExportOptions& options, TargetFormat format) {
   const StaticShapesGuard static_shapes_guard;
   auto scripted = to_script_module(module);
-  const auto trace =
-      trace_method(scripted, module,
-                   {"forward", function, example_inputs, options.input_names, options.dynamic});
+  const auto trace = trace_method(scripted, module,
+                                  {"forward", function, example_inputs, options.input_names,
+                                   options.dynamic, options.arguments});
   auto traced = program_from_trace(scripted);
   traced.trace = trace;
   try {

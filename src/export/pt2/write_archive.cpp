@@ -1,5 +1,6 @@
 #include "export/pt2/write_archive.h"
 
+#include "export/nested.h"
 #include "export/pt2/write_program.h"
 #include "io/files.h"
 #include "pt2/archive_layout.h"
@@ -60,8 +61,9 @@ void write_weights(Writer& writer, const WeightsLayout& layout, const char* pref
 }
 
 /// Returns the bytes of a file for torch.load. The file contains the tuple (args, kwargs): `inputs`
-/// as args, and empty kwargs.
-std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
+/// as args, with the structure of `arguments`, and empty kwargs.
+std::string pickle_call(const std::vector<ForwardArgument>& arguments,
+                        const std::vector<torch::Tensor>& inputs) {
   std::string pickle;
   // tag_aggregates=false omits the type tags of dictionaries: torch.load(weights_only=True) rejects
   // type tags.
@@ -69,10 +71,13 @@ std::string pickle_call(const std::vector<torch::Tensor>& inputs) {
       [&](const char* data, std::size_t size) { pickle.append(data, size); }, nullptr, nullptr,
       nullptr, nullptr, /*tag_aggregates=*/false);
   pickler.protocol();
-  std::vector<c10::IValue> args;
-  for (const auto& input : inputs) args.emplace_back(resolved(input));
+  std::vector<torch::Tensor> tensors;
+  for (const auto& input : inputs) tensors.push_back(resolved(input));
+  // A list of tensors would be pickled as a call of a function that torch.load(weights_only=True)
+  // rejects; a list of any values is pickled as a list.
   pickler.pushIValue(c10::ivalue::Tuple::create(
-      {c10::ivalue::Tuple::create(std::move(args)), c10::Dict<std::string, torch::Tensor>()}));
+      {c10::ivalue::Tuple::create(nest(arguments, tensors, /*as_any=*/true)),
+       c10::Dict<std::string, torch::Tensor>()}));
   pickler.stop();
   std::ostringstream bytes;
   write_zip(bytes, [&](Writer& writer) {
@@ -105,8 +110,8 @@ void write_archive(std::ostream& file, const TracedProgram& traced,
     }
     write_weights(writer, kWeights, "weight_", state, traced);
     write_weights(writer, kConstants, "tensor_", constants, traced);
-    write(fmt::format("{}model.json", kModels), program_json(traced.program, TORCH_VERSION));
-    write(kSampleInputs, pickle_call(inputs));
+    write(fmt::format("{}model.json", kModels), program_json(traced, TORCH_VERSION));
+    write(kSampleInputs, pickle_call(traced.trace.method.arguments, inputs));
     for (const auto& [name, content] : extra_files) {
       write(fmt::format("{}{}", kExtraFiles, name), content);
     }

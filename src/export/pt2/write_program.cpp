@@ -1,5 +1,6 @@
 #include "export/pt2/write_program.h"
 
+#include "export/nested.h"
 #include "export/pt2/module_stacks.h"
 #include "pt2/sympy_text.h"
 
@@ -134,26 +135,30 @@ Json spec_of(const Input& input) {
   }
 }
 
-/// Returns the call signature of the exported module, which has tensor arguments and no keyword
-/// arguments.
-Json call_of(const ExportedProgram& program) {
-  const auto leaf = Json{{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
-  const auto tuple = [](const Json& children) {
-    return Json{{"type", "builtins.tuple"}, {"context", "null"}, {"children_spec", children}};
-  };
-  auto names = Json::array();
-  auto inputs = Json::array();
-  auto outputs = Json::array();
-  for (const auto& input : program.inputs) {
-    if (input.kind != InputKind::user) continue;
-    names.push_back(input.name);
-    inputs.push_back(leaf);
+Json treespec(const TreeSpec& spec) {
+  using Kind = TreeSpec::Kind;
+  if (spec.kind == Kind::tensor || spec.kind == Kind::none) {
+    return {{"type", nullptr}, {"context", nullptr}, {"children_spec", Json::array()}};
   }
-  for (std::size_t i = 0; i < program.outputs.size(); ++i) outputs.push_back(leaf);
-  const auto keywords =
-      Json{{"type", "builtins.dict"}, {"context", "[]"}, {"children_spec", Json::array()}};
-  const Json in = {1, tuple({tuple(inputs), keywords})};
-  const Json out = {1, outputs.size() == 1 ? leaf : tuple(outputs)};
+  const bool is_dict = spec.kind == Kind::dict;
+  const auto* type = is_dict ? "dict" : spec.kind == Kind::list ? "list" : "tuple";
+  return {{"type", fmt::format("builtins.{}", type)},
+          {"context", is_dict ? Json(spec.keys).dump() : "null"},
+          {"children_spec",
+           list_of(spec.children, [](const TreeSpec& child) { return treespec(child); })}};
+}
+
+/// Returns the call signature of the exported module, which has no keyword arguments.
+Json call_of(const std::vector<ForwardArgument>& arguments, const TreeSpec& outputs) {
+  auto names = Json::array();
+  TreeSpec args{.kind = TreeSpec::Kind::tuple};
+  for (const auto& argument : arguments) {
+    names.push_back(argument.name);
+    args.children.push_back(argument.spec);
+  }
+  const Json in = {1, treespec({.kind = TreeSpec::Kind::tuple,
+                                .children = {args, {.kind = TreeSpec::Kind::dict}}})};
+  const Json out = {1, treespec(outputs)};
   return {{"fqn", ""},
           {"signature",
            {{"inputs", Json::array()},
@@ -163,9 +168,62 @@ Json call_of(const ExportedProgram& program) {
             {"forward_arg_names", names}}}};
 }
 
+/// The inputs or outputs of a graph, and their specs in the signature.
+struct Signature {
+  Json values = Json::array();
+  Json specs = Json::array();
+  void add(const Json& value, const Json& spec) {
+    values.push_back(value);
+    specs.push_back(spec);
+  }
+};
+
+const Json kNone{{"as_none", true}};
+
+/// Returns the inputs: the weights, and the tensors and Nones in `arguments`.
+Signature inputs_of(const ExportedProgram& program, const std::vector<ForwardArgument>& arguments) {
+  Signature signature;
+  const auto add = [&](const Input& input) {
+    signature.add({{"as_tensor", {{"name", input.name}}}}, spec_of(input));
+  };
+  auto next = program.inputs.begin();
+  for (; next != program.inputs.end() && next->kind != InputKind::user; ++next) add(*next);
+  for (const auto& argument : arguments) {
+    for (const auto& leaf : leaves_of(argument.spec)) {
+      if (!leaf.is_none) {
+        add(*next++);
+        continue;
+      }
+      auto name = flat_name(argument.name, leaf.path);
+      while (program.tensors.contains(name)) name += "_";
+      signature.add(kNone, {{"constant_input", {{"name", name}, {"value", kNone}}}});
+    }
+  }
+  return signature;
+}
+
+/// Returns the outputs: the tensors of the program, and the Nones in `structure`.
+Signature outputs_of(const ExportedProgram& program, const TreeSpec& structure,
+                     const WriteArgument& write) {
+  Signature signature;
+  auto next = program.outputs.begin();
+  for (const auto& leaf : leaves_of(structure)) {
+    const auto value = leaf.is_none ? kNone : std::visit(write, (next++)->value);
+    signature.add(value, {{"user_output", {{"arg", value}}}});
+  }
+  return signature;
+}
+
 }  // namespace
 
-std::string program_json(const ExportedProgram& program, const std::string& torch_version) {
+std::string program_json(const TracedProgram& traced, const std::string& torch_version) {
+  const auto& program = traced.program;
+  auto arguments = traced.trace.method.arguments;
+  if (arguments.empty()) {
+    for (const auto& input : program.inputs) {
+      if (input.kind == InputKind::user) arguments.push_back({.name = input.name, .spec = {}});
+    }
+  }
   Json tensors = Json::object();
   for (const auto& [name, meta] : program.tensors) tensors[name] = json_of(meta);
   Json sym_ints = Json::object();
@@ -175,12 +233,9 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
     ranges[symbol] = {{"min_val", range.min ? Json(*range.min) : Json()},
                       {"max_val", range.max ? Json(*range.max) : Json()}};
   }
-  const auto tensor = [](const auto& item) { return Json{{"as_tensor", {{"name", item.name}}}}; };
   const WriteArgument write{program.sym_floats};
-  const auto value = [&](const Output& output) { return std::visit(write, output.value); };
-  const auto spec = [&](const Output& output) {
-    return Json{{"user_output", {{"arg", value(output)}}}};
-  };
+  const auto inputs = inputs_of(program, arguments);
+  const auto outputs = outputs_of(program, traced.trace.outputs, write);
   // Each SymFloat has a symbol of its own. PyTorch computes the expressions again when it runs the
   // nodes.
   Json sym_floats = Json::object();
@@ -193,8 +248,8 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     nodes.push_back(json_of(program.nodes[i], write, module_stack_text(stacks[i])));
   }
-  const Json graph{{"inputs", list_of(program.inputs, tensor)},
-                   {"outputs", list_of(program.outputs, value)},
+  const Json graph{{"inputs", inputs.values},
+                   {"outputs", outputs.values},
                    {"nodes", nodes},
                    {"tensor_values", tensors},
                    {"sym_int_values", sym_ints},
@@ -202,7 +257,7 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
                    {"is_single_tensor_return", false},
                    {"custom_obj_values", Json::object()},
                    {"sym_float_values", sym_floats}};
-  auto module_calls = Json::array({call_of(program)});
+  auto module_calls = Json::array({call_of(arguments, traced.trace.outputs)});
   std::set<std::string> called{""};
   for (const auto& stack : stacks) {
     for (const auto& name : stack) {
@@ -211,9 +266,7 @@ std::string program_json(const ExportedProgram& program, const std::string& torc
     }
   }
   const Json module{{"graph", graph},
-                    {"signature",
-                     {{"input_specs", list_of(program.inputs, spec_of)},
-                      {"output_specs", list_of(program.outputs, spec)}}},
+                    {"signature", {{"input_specs", inputs.specs}, {"output_specs", outputs.specs}}},
                     {"module_call_graph", module_calls},
                     {"metadata", Json::object()},
                     {"treespec_namedtuple_fields", Json::object()}};
