@@ -145,32 +145,41 @@ Frames symbolize(const std::set<void*>& addresses) {
   return frames;
 }
 
-/// Returns the text of one call stack, see `call_site_texts`.
-std::string text_of(const CallStack& stack, const Frames& frames) {
+/// Returns the call site in a call stack, see `call_site_texts`. Its function is "" if there is
+/// none.
+Frame call_site(const CallStack& stack, const Frames& frames) {
   // A function of the user's own is the call site, or else the innermost function of attend. If all
   // of them were inlined and there is no debug information, the outermost library function is
   // named.
-  std::string in_attend, outermost;
+  Frame in_attend, outermost;
   for (auto* address : stack) {
     const auto found = frames.find(address);
     if (found == frames.end()) continue;
     for (const auto& [function, location] : found->second) {
       if (function.find(kTracing) != std::string::npos) {
-        return in_attend.empty() ? outermost : in_attend;
+        return in_attend.function.empty() ? outermost : in_attend;
       }
-      auto text = ", called from " + name_of(function);
-      const auto file_and_line = std::filesystem::path(location).filename().string();
-      if (!file_and_line.empty()) text += fmt::format(" ({})", file_and_line);
+      const Frame frame{name_of(function), location};
       if (is_library(function, location)) {
-        outermost = std::move(text);
+        outermost = frame;
       } else if (!function.starts_with("attend::")) {
-        return text;
-      } else if (in_attend.empty()) {
-        in_attend = std::move(text);
+        return frame;
+      } else if (in_attend.function.empty()) {
+        in_attend = frame;
       }
     }
   }
-  return in_attend.empty() ? outermost : in_attend;
+  return in_attend.function.empty() ? outermost : in_attend;
+}
+
+/// Returns the call site in each call stack.
+std::vector<Frame> call_sites(const std::vector<CallStack>& stacks) {
+  std::set<void*> addresses;
+  for (const auto& stack : stacks) addresses.insert(stack.begin(), stack.end());
+  const auto frames = symbolize(addresses);
+  std::vector<Frame> sites;
+  for (const auto& stack : stacks) sites.push_back(call_site(stack, frames));
+  return sites;
 }
 
 /// Parts of the name of a module: {"encoder", "layers", "3"}.
@@ -211,12 +220,29 @@ Path module_of(const jit::Node& node) {
 }  // namespace
 
 std::vector<std::string> call_site_texts(const std::vector<CallStack>& stacks) {
-  std::set<void*> addresses;
-  for (const auto& stack : stacks) addresses.insert(stack.begin(), stack.end());
-  const auto frames = symbolize(addresses);
   std::vector<std::string> texts;
-  for (const auto& stack : stacks) texts.push_back(text_of(stack, frames));
+  for (const auto& [function, location] : call_sites(stacks)) {
+    texts.push_back(function.empty() ? "" : ", called from " + function);
+    const auto file_and_line = std::filesystem::path(location).filename().string();
+    if (!file_and_line.empty()) texts.back() += fmt::format(" ({})", file_and_line);
+  }
   return texts;
+}
+
+StackTraces CallSites::stack_traces() const {
+  std::vector<CallStack> stacks;
+  for (const auto& [node, stack] : stacks_) stacks.push_back(stack);
+  const auto sites = call_sites(stacks);
+  auto site = sites.begin();
+  StackTraces traces;
+  for (const auto& [node, stack] : stacks_) {
+    const auto& [function, location] = *site++;
+    const auto colon = location.rfind(':');
+    if (colon == std::string::npos) continue;
+    traces.emplace(node, fmt::format("File \"{}\", line {}, in {}", location.substr(0, colon),
+                                     location.substr(colon + 1), function));
+  }
+  return traces;
 }
 
 std::string CallSites::text_of(const jit::Node& node) const {

@@ -10,6 +10,9 @@
 
 namespace attend {
 
+/// Source lines that called the nodes of a trace.
+using StackTraces = std::unordered_map<const torch::jit::Node*, std::string>;
+
 using CallStack = std::vector<void*>;  ///< addresses, the innermost call first
 
 /// Returns a text ", called from FUNCTION (FILE:LINE)" for each call stack. FUNCTION is the
@@ -28,6 +31,10 @@ class CallSites {
   /// node. If the text contains no line, the path of the module that calls the node is added, such
   /// as "in the module encoder.layers.3".
   std::string text_of(const torch::jit::Node& node) const;
+
+  /// Returns the source line that called each node, as the metadata of torch.export contains it:
+  /// 'File "net.cpp", line 12, in Net::forward'. Omits nodes without debug information.
+  StackTraces stack_traces() const;
 
   /// Returns true if `node` and `other` have the same call stack, or if at least one of the two
   /// call stacks was not recorded. `others` contains the call stacks of the trace that contains

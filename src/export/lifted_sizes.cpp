@@ -459,9 +459,12 @@ bool has_recurrent_layers(const jit::Graph& graph) {
 }  // namespace
 
 TraceSummary trace_method(jit::Module& scripted, const torch::nn::Module& module,
-                          const TorchScriptMethod& method) {
+                          const TorchScriptMethod& method, CallSites* sites) {
+  std::optional<RecordCallSites> recording;
+  if (sites != nullptr) recording.emplace(*sites);
   auto outputs = add_traced_method(scripted, method.name, method.function, method.example_inputs,
                                    method.input_names);
+  recording.reset();  // other traces follow
   const auto graph = scripted.get_method(method.name).graph();
   TraceSummary summary{.method = method,
                        .lifted = lift_sizes(*graph, module, method),

@@ -31,7 +31,9 @@ struct TraceSummary {
 /// Throws WrongForInputs if a method with recurrent layers specializes a dimension. Such a
 /// method must not run: on the CPU, recurrent layers read out of bounds if the hidden state is too
 /// small for the input, whereas other operators throw.
+///
+/// Records the call sites of the trace in `sites`, unless it is null.
 TraceSummary trace_method(torch::jit::Module& scripted, const torch::nn::Module& module,
-                          const TorchScriptMethod& method);
+                          const TorchScriptMethod& method, CallSites* sites = nullptr);
 
 }  // namespace attend

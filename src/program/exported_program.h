@@ -79,6 +79,7 @@ struct Node {
   std::vector<Argument> outputs;  ///< names of tensors and symbols
   /// Arguments that are graphs. Only higher-order operators, such as torch.cond, have them.
   std::vector<std::shared_ptr<const Graph>> graphs = {};
+  std::string stack_trace = {};  ///< source line of the call, only for export; may be empty
 };
 
 /// An argument of a higher-order operator. Its names are not visible outside, nor are names of the

@@ -64,6 +64,13 @@ class Nested(unittest.TestCase):
         self.check_dictionaries(self.load("dictionaries").run_decompositions().module())
         self.check_tuple(self.load("tuple").run_decompositions().module())
 
+    def test_nodes_have_their_source_lines(self):
+        traces = [node.meta.get("stack_trace", "") for node in self.load("dictionaries").graph.nodes
+                  if node.op == "call_function"]
+        self.assertEqual(len(traces), 6)
+        for trace in traces:
+            self.assertRegex(trace, r'^File ".*/nested_cases\.cpp", line \d+, in ')
+
     def test_optional(self):
         model = self.load("optional").module()
         for tensors, expected in calls("optional"):

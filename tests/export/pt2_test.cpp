@@ -10,6 +10,7 @@
 #include "support/temporary_directory.h"
 #include "support/throws.h"
 
+#include <nlohmann/json.hpp>
 #include <torch/nn/modules/dropout.h>
 #include <torch/nn/modules/embedding.h>
 
@@ -49,6 +50,18 @@ struct Pt2 : testing::Test {
     return export_pt2(model, tokens(2, 5), path, options);
   }
 };
+
+TEST_F(Pt2, NodesHaveTheirSourceLines) {
+  export_pt2(SpecializesLength(), torch::ones({2, 3}), path, {});
+  const auto json = nlohmann::json::parse(archive_entries(path).at("models/model.json"));
+  std::set<std::string> traces;
+  for (const auto& node : json["graph_module"]["graph"]["nodes"]) {
+    traces.insert(node["metadata"].value("stack_trace", ""));
+  }
+  EXPECT_THAT(traces, testing::ElementsAre(testing::MatchesRegex(
+                          "File \"/.*/specializing_modules.cpp\", line 16, in "
+                          "attend::SpecializesLengthImpl::forward")));
+}
 
 TEST_F(Pt2, RunsAtOtherShapes) {
   const auto report = write();

@@ -33,8 +33,10 @@ class Decomposer {
   bool run() && {
     bool any = false;
     for (auto& node : program_.nodes) {
+      const auto begin = nodes_.size();
       if (decompose(node)) {
         any = true;
+        for (auto i = begin; i < nodes_.size(); ++i) nodes_[i].stack_trace = node.stack_trace;
       } else {
         nodes_.push_back(std::move(node));
       }

@@ -71,7 +71,8 @@ std::optional<std::string> target_of_number(const jit::Node& node) {
 
 class Converter {
  public:
-  explicit Converter(const jit::Module& module) : graph_(module.get_method("forward").graph()) {
+  Converter(const jit::Module& module, StackTraces stack_traces)
+      : graph_(module.get_method("forward").graph()), stack_traces_(std::move(stack_traces)) {
     modules_.try_emplace(graph_->inputs().at(0));  // the module itself has an empty path
     // The inputs are named first, so that an input keeps its name if a weight has the same name.
     for (std::size_t i = 1; i < graph_->inputs().size(); ++i) {
@@ -172,6 +173,7 @@ class Converter {
     if (key_of(call.target) == "slice.Tensor") set_end_of_open_slice(call);
     const std::string base = schema->name().substr(schema->name().find("::") + 2);
     for (const auto* output : node.outputs()) call.outputs.push_back(result_of(node, output, base));
+    call.stack_trace = stack_traces_[&node];
     traced_.program.nodes.push_back(std::move(call));
   }
 
@@ -318,6 +320,7 @@ class Converter {
   }
 
   std::shared_ptr<jit::Graph> graph_;
+  StackTraces stack_traces_;
   UniqueNames names_;
   std::map<const jit::Value*, std::string> modules_;  // paths of submodules, such as "decoder.norm"
   std::map<const jit::Value*, std::string> tensors_;  // names of tensors in the program
@@ -330,8 +333,8 @@ class Converter {
 
 }  // namespace
 
-TracedProgram program_from_trace(const jit::Module& module) {
-  return Converter(module).convert();
+TracedProgram program_from_trace(const jit::Module& module, StackTraces stack_traces) {
+  return Converter(module, std::move(stack_traces)).convert();
 }
 
 }  // namespace attend::program

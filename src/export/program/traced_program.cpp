@@ -23,10 +23,12 @@ TracedProgram trace_program(const torch::nn::Module& module, const Forward& func
                             const ExportOptions& options, TargetFormat format) {
   const StaticShapesGuard static_shapes_guard;
   auto scripted = to_script_module(module);
+  CallSites sites;
   const auto trace = trace_method(scripted, module,
                                   {"forward", function, example_inputs, options.input_names,
-                                   options.dynamic, options.arguments});
-  auto traced = program_from_trace(scripted);
+                                   options.dynamic, options.arguments},
+                                  format == TargetFormat::pt2 ? &sites : nullptr);
+  auto traced = program_from_trace(scripted, sites.stack_traces());
   traced.trace = trace;
   try {
     infer_tensor_meta(traced, format);

@@ -113,10 +113,12 @@ Json json_of(const Node& node, const WriteArgument& write, const std::string& mo
                 {"arg", value(argument.value)},
                 {"kind", argument.is_keyword_only ? 2 : 1}};
   };
+  Json metadata{{"nn_module_stack", module_stack}};
+  if (!node.stack_trace.empty()) metadata["stack_trace"] = node.stack_trace;
   return {{"target", node.target},
           {"inputs", list_of(node.inputs, input)},
           {"outputs", list_of(node.outputs, value)},
-          {"metadata", {{"nn_module_stack", module_stack}}},
+          {"metadata", metadata},
           {"is_hop_single_tensor_return", nullptr}};
 }
 
