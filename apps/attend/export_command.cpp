@@ -67,7 +67,8 @@ struct ExportArguments {
   bool overwrite = false;
   std::optional<ExportDtype> dtype;
   bool with_cache = false;
-  OnnxOptions onnx;
+  std::optional<int64_t> opset;
+  bool external_data = false;
 };
 
 ExportFormat format_of(const ExportArguments& arguments) {
@@ -156,8 +157,8 @@ std::map<std::string, std::string> texts_of(const std::map<std::string, std::str
 void check_options(const ExportArguments& arguments, ExportFormat format) {
   const auto where = fmt::format("on the format {}", to_string(format));
   if (format != ExportFormat::onnx) {
-    if (arguments.onnx.external_data) refuse_without_effect("--external-data", where);
-    if (arguments.onnx.opset != OnnxOptions().opset) refuse_without_effect("--opset", where);
+    if (arguments.external_data) refuse_without_effect("--external-data", where);
+    if (arguments.opset) refuse_without_effect("--opset", where);
   }
   if (format == ExportFormat::hf && arguments.overwrite)
     refuse_without_effect("--overwrite", where);
@@ -222,7 +223,9 @@ ExportReport write(CastPlan& cast, const std::map<std::string, std::string>& ext
     case ExportFormat::pt2:
       return export_pt2(plan, out);
     case ExportFormat::onnx:
-      return export_onnx(plan, out, arguments.onnx);
+      return export_onnx(plan, out,
+                         {.opset = arguments.opset.value_or(OnnxOptions().opset),
+                          .external_data = arguments.external_data});
     case ExportFormat::safetensors: {
       std::map<std::string, std::string> metadata{{"format", "pt"}};
       const auto classes = extra_files.find(kClassesFile);
@@ -319,12 +322,12 @@ void add_export_command(CLI::App& app) {
                  "onnx, pt2: the KV cache of a language model is an input and an output")
       ->group("Output");
   command
-      ->add_flag("--external-data", arguments->onnx.external_data,
+      ->add_flag("--external-data", arguments->external_data,
                  "onnx: write the weights to a second file, FILE.data; from 2 GiB, always")
       ->group("Output");
-  command->add_option("--opset", arguments->onnx.opset, "onnx: version of the operators, 17 to 23")
+  command->add_option("--opset", arguments->opset, "onnx: version of the operators, 17 to 23")
       ->check(CLI::Range(17, 23))
-      ->capture_default_str()
+      ->default_str(std::to_string(OnnxOptions().opset))
       ->group("Output");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file")
       ->group("Output");

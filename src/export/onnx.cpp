@@ -1,5 +1,6 @@
 #include "attend/export/onnx.h"
 
+#include "attend/export/onnx_contents.h"
 #include "export/check_names.h"
 #include "export/export_guard.h"
 #include "export/nested.h"
@@ -110,6 +111,16 @@ std::string message_of(const onnx::UnsupportedOperatorsError& error,
   return error.remedy.empty() ? text : text + "; " + error.remedy;
 }
 
+/// Returns true if `path` is an ONNX file with weights in the file `weights`.
+bool refers_to(const std::filesystem::path& path, const std::filesystem::path& weights) {
+  if (!std::filesystem::exists(weights)) return false;
+  try {
+    return onnx_contents(path).external_data.contains(weights.filename().string());
+  } catch (const std::exception&) {  // no file, or a damaged one
+    return false;
+  }
+}
+
 /// Exports the trace of `forward` with `traced_inputs`, see `export_with_retries`.
 ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
                           const std::vector<torch::Tensor>& example_inputs,
@@ -167,7 +178,9 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
         weights_path, [&](std::ostream& file) { onnx::write_external(file, files.external); }));
   }
   new_files.push_back(new_file(path, [&](std::ostream& file) { file << files.model; }));
+  const bool had_external_data = refers_to(path, weights_path);
   replace_files(new_files);
+  if (files.external.empty() && had_external_data) std::filesystem::remove(weights_path);
   return report;
 }
 

@@ -120,8 +120,9 @@ void check_external(const std::map<std::string, std::string>& entries, int64_t b
   }
 }
 
-/// `folder`: of the ONNX file.
-TensorInfo initializer(Message<TensorProto> message, const fs::path& folder) {
+/// `folder`: of the ONNX file. Adds the name of a second file that contains the data to `files`.
+TensorInfo initializer(Message<TensorProto> message, const fs::path& folder,
+                       std::set<std::string>& files) {
   TensorInfo tensor{.name = text_of(message, TensorProto::name)};
   int32_t type = 0;
   bool is_external = false;
@@ -159,6 +160,7 @@ TensorInfo initializer(Message<TensorProto> message, const fs::path& folder) {
   if (is_external) {
     with_source(fmt::format("tensor '{}'", tensor.name),
                 [&] { check_external(external, tensor.bytes, folder); });
+    files.insert(external.at("location"));
   }
   return tensor;
 }
@@ -170,7 +172,8 @@ void read_graph(Message<GraphProto> graph, const fs::path& folder, OnnxContents&
         ++contents.operators[text_of(Message<NodeProto>(graph.get_message()), NodeProto::op_type)];
         break;
       case GraphProto::initializer:
-        contents.tensors.push_back(initializer(Message<TensorProto>(graph.get_message()), folder));
+        contents.tensors.push_back(
+            initializer(Message<TensorProto>(graph.get_message()), folder, contents.external_data));
         break;
       case GraphProto::input:
         contents.inputs.push_back(value(Message<ValueInfoProto>(graph.get_message())));

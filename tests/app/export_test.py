@@ -71,7 +71,7 @@ class Export(CommandTest):
                      "--dtype", "fp16", "int8")
 
     def test_options_without_effect(self):
-        for flags in (["--opset", "20"], ["--external-data"], ["--with-cache"]):
+        for flags in (["--opset", "20"], ["--opset", "18"], ["--external-data"], ["--with-cache"]):
             self.refuses(["export", self.run_directory, "-o", self.folder / "unused.pt", *flags], flags[0], "torchscript")
         self.refuses(["export", self.run_directory, "-o", self.folder / "unused.onnx", "--opset", "16"], "--opset", "16")
 

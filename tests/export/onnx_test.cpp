@@ -134,6 +134,24 @@ TEST(Onnx, WritesWeightsToASecondFileOnRequest) {
                   .equal(torch::view_as_real(module->pair.resolve_conj())));
 }
 
+TEST(Onnx, SecondFileOfAnEarlierExportIsRemoved) {
+  const TemporaryDirectory directory;
+  const auto path = directory / "model.onnx";
+  const torch::nn::Linear linear(20, 20);
+  const auto run = [&](bool external_data) {
+    export_onnx(linear, torch::ones({1, 20}), path, {}, {.external_data = external_data});
+  };
+  run(true);
+  EXPECT_THAT(onnx_contents(path).external_data, testing::ElementsAre("model.onnx.data"));
+  run(false);
+  EXPECT_THAT(onnx_contents(path).external_data, testing::IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(directory / "model.onnx.data"));
+  // A file to which the ONNX file does not refer is not removed.
+  replace_file(directory / "model.onnx.data", "seven b");
+  run(false);
+  EXPECT_TRUE(std::filesystem::exists(directory / "model.onnx.data"));
+}
+
 TEST(Onnx, FailedExportsLeaveNeitherFile) {
   const TemporaryDirectory directory;
   const auto path = directory / "model.onnx";
@@ -457,12 +475,9 @@ TEST(Onnx, ErrorNamesTheModuleWithoutDebugInformation) {
 
 TEST(Onnx, ErrorNamesTheOperatorWithAnUnsupportedArgument) {
   const TemporaryDirectory directory;
-  const auto pools = [](const torch::Tensor& x) {
-    return torch::avg_pool2d(x.unsqueeze(0), 1, 1, 0, false, true, /*divisor_override=*/2);
-  };
-  EXPECT_THAT([&] { export_function(pools, directory / "m"); },
-              throws<std::runtime_error>("aten::avg_pool2d cannot be exported to ONNX: "
-                                         "divisor_override is not supported"));
+  const auto roll = [](const torch::Tensor& x) { return x.roll(1); };
+  EXPECT_THAT([&] { export_function(roll, directory / "m"); },
+              throws_naming<std::runtime_error>("aten::roll", "dims"));
 }
 
 TEST(Onnx, ErrorNamesOperatorsOnComplexTensors) {

@@ -53,6 +53,14 @@ std::vector<ExportCase> functions_of_fractions() {
   with("atanh", [](T x) { return x.atanh(); });
   with("logit", [](T x) { return x.logit(); });
   with("logit_with_eps", [](T x) { return x.logit(0.2); });
+  with("xlogy", [](T x) { return torch::xlogy(x - 0.5, x); });
+  with("xlogy_of_numbers", [](T x) {
+    return Tensors{torch::xlogy(x, 3), torch::xlogy(2.5, x), torch::xlogy(0, x)};
+  });
+  with("special_xlogy", [](T x) {
+    return Tensors{torch::special_xlogy(x, x * 2), torch::special_xlogy(x, 3),
+                   torch::special_xlogy(2, x)};
+  });
   with("logaddexp", [](T x) { return torch::logaddexp(x, x * 2); });
   return with.take();
 }

@@ -88,6 +88,12 @@ std::vector<ExportCase> pools_of_numbers() {
   with("avg_pool1d_exclude_pad",
        [](T x) { return torch::avg_pool1d(x, 3, 2, 1, false, /*count_include_pad=*/false); });
   with("avg_pool1d_ceil_mode", [](T x) { return torch::avg_pool1d(x, 4, 3, 0, true); });
+  with("avg_pool1d_ceil_mode_padded", [](T x) {
+    return Tensors{torch::avg_pool1d(x, 3, 2, 1, true), torch::avg_pool1d(x, 3, 4, 1, true),
+                   torch::avg_pool1d(x, 4, 3, 2, true, /*count_include_pad=*/false)};
+  });
+  with("avg_pool1d_ceil_mode_padded_unbatched",
+       [](T x) { return torch::avg_pool1d(x.sum(0), 3, 4, 1, true); });
   with("avg_pool1d_unbatched", [](T x) { return torch::avg_pool1d(x.sum(0), 2); });
   with("max_pool1d_of_padded", [](T x) {
     return torch::max_pool1d(torch::constant_pad_nd(x - 10, {1, 1}), 3, 2);
@@ -105,6 +111,14 @@ std::vector<ExportCase> pools() {
   OperatorTable with(images());
   with("max_pool2d", [](T x) { return torch::max_pool2d(x, {2, 3}, {1, 2}, 1); });
   with("avg_pool2d", [](T x) { return torch::avg_pool2d(x, {2, 3}, 1, {1, 0}); });
+  with("avg_pool2d_ceil_mode_padded", [](T x) {
+    return Tensors{torch::avg_pool2d(x, {2, 3}, {3, 2}, {1, 0}, true),
+                   torch::avg_pool2d(x, 3, 2, 1, true, /*count_include_pad=*/false)};
+  });
+  with("avg_pool2d_divisor", [](T x) {
+    return Tensors{torch::avg_pool2d(x, {2, 3}, 1, {1, 0}, false, true, /*divisor_override=*/5),
+                   torch::avg_pool2d(x, 3, 2, 1, true, false, /*divisor_override=*/-2)};
+  });
   with("adaptive_avg_pool2d", [](T x) { return torch::adaptive_avg_pool2d(x, {2, 3}); });
   with("adaptive_max_pool2d", [](T x) {
     return std::get<0>(torch::adaptive_max_pool2d(x, {1, 3}));

@@ -84,6 +84,11 @@ std::vector<ExportCase> in_place() {
     column.mul_(2);
     return Tensors{y, unsqueezed, column, turned};
   });
+  with("in_place_tensor_split", [](T x) {
+    const auto y = x * 2;
+    y.tensor_split(4, -1)[1].add_(1);
+    return y;
+  });
   with("in_place_chunks", [](T x) {
     const auto y = x * 2;
     const auto parts = y.chunk(3, -1);

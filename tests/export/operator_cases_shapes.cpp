@@ -79,6 +79,16 @@ void add_diagonals(OperatorTable& with) {
 std::vector<ExportCase> diagonals() {
   OperatorTable with(floats());
   add_diagonals(with);
+  with("trace", [](T x) { return x.select(0, 0).trace(); });
+  with("tril_indices", [](T x) {
+    const auto square = x.select(0, 0).mT().matmul(x.select(0, 0));  // (6, 6)
+    const auto below = torch::tril_indices(6, 6, -1);
+    const auto above = torch::triu_indices(5, 6, 2, torch::kInt);
+    return Tensors{square.index({below[0], below[1]}), above, torch::tril_indices(3, 5, 2)};
+  });
+  with("triu_indices_of_length", [](T x) {
+    return Tensors{torch::triu_indices(x.size(1), x.size(1)), torch::tril_indices(4, x.size(1), 1)};
+  });
   with("meshgrid", [](T x) {
     return torch::meshgrid({x.select(0, 0).select(1, 0), x.mean(at::IntArrayRef{0, 1})}, "ij");
   });
@@ -93,6 +103,7 @@ std::vector<ExportCase> diagonals() {
   add_diagonals(in_float64);
   OperatorTable of_integers(integers(), "_of_integers");
   of_integers("diagonal", [](T x) { return x.diagonal(); });
+  of_integers("trace", [](T x) { return x.trace(); });
   of_integers("diag_embed", [](T x) { return x.diag_embed(); });
   of_integers("diag_embed_of_bools", [](T x) { return (x > 0).diag_embed(1); });
   return joined({with.take(), in_float64.take(), of_integers.take()});

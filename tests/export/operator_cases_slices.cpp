@@ -44,6 +44,10 @@ std::vector<ExportCase> parts() {
   with("split_single", [](T x) { return x.split(6, -1); });
   with("split_sizes", [](T x) { return x.split({1, 5}, -1); });
   with("split_with_sizes", [](T x) { return x.split_with_sizes({1, 2, 3}, -1); });
+  with("tensor_split", [](T x) { return x.tensor_split(4, -1); });
+  with("tensor_split_length", [](T x) { return torch::cat({x, x + 1, x}, 1).tensor_split(3, 1); });
+  with("tensor_split_at", [](T x) { return x.tensor_split({1, 4, 4, 9}, 2); });
+  with("tensor_split_length_at", [](T x) { return x.tensor_split({2, 5}, 1); });
   with("chunk", [](T x) { return x.chunk(4, -1); });
   with("chunk_length", [](T x) { return torch::cat({x, x + 1}, 1).chunk(2, 1); });
   with("unsafe_chunk", [](T x) { return x.unsafe_chunk(4, -1); });

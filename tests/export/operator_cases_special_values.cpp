@@ -33,6 +33,9 @@ std::vector<ExportCase> functions_of_special_values() {
   with("exp", [](T x) { return x.exp(); });
   with("exp2", [](T x) { return x.exp2(); });
   with("log", [](T x) { return x.log(); });
+  with("xlogy", [](T x) {
+    return Tensors{torch::xlogy(x, other(x)), torch::xlogy(x, x), torch::xlogy(0, x)};
+  });
   with("log1p", [](T x) { return x.log1p(); });
   with("expm1", [](T x) { return x.expm1(); });
   with("sqrt", [](T x) { return x.sqrt(); });

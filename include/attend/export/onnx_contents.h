@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct OnnxContents {
   /// Number of nodes of each operator. The keys are names of operators, such as "MatMul".
   std::map<std::string, int64_t> operators;
   std::map<std::string, std::string> metadata;  ///< `metadata_props`
+  std::set<std::string> external_data;          ///< names of the files that contain tensors
   int64_t opset = 0;                            ///< version of ONNX's own operators; 0 if unknown
 };
 

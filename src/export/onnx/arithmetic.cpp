@@ -138,6 +138,19 @@ Rule logaddexp(double log_of_base) {
   };
 }
 
+/// Translates self * log(other), which is 0 if self is 0, unless `other` is NaN.
+void xlogy(Call& call) {
+  const auto type = call.result_type();
+  auto& graph = call.graph();
+  const auto self = call.operand("self", type);
+  const auto other = call.operand("other", type);
+  const auto zero = graph.number(type, 0);
+  const auto is_number = graph.compare("Equal", other, other);
+  const auto is_zero = graph.add("And", {graph.compare("Equal", self, zero), is_number});
+  const auto product = graph.add("Mul", {self, graph.add("Log", {other})});
+  call.set_output(graph.where(is_zero, zero, product));
+}
+
 }  // namespace
 
 void add_arithmetic_rules(Rules& rules) {
@@ -160,6 +173,9 @@ void add_arithmetic_rules(Rules& rules) {
   rules["hardtanh.default"] = hard_tanh;
   rules["logaddexp.default"] = logaddexp(1.0);
   rules["logaddexp2.default"] = logaddexp(M_LN2);
+  for (const auto* key : {"xlogy.Tensor", "xlogy.Scalar_Self", "xlogy.Scalar_Other"}) {
+    rules[key] = xlogy;
+  }
 }
 
 }  // namespace attend::onnx

@@ -116,6 +116,22 @@ void eye(Call& call) {
   call.set_output(graph.add("EyeLike", {zeros}));
 }
 
+/// Returns the translation rule of the indices (i, j) of a matrix for which `comparison` is true of
+/// j - i and `offset`.
+Rule triangle_indices(const char* comparison) {
+  return [=](Call& call) {
+    auto& graph = call.graph();
+    const auto positions = [&](const char* name) {
+      return graph.range(graph.add("Squeeze", {call.integers_value(name)}));
+    };
+    const auto rows = graph.add("Unsqueeze", {positions("row"), graph.list({1})});
+    const auto distance = graph.add("Sub", {positions("col"), rows});  // (rows, columns)
+    const auto offset = call.operand("offset", Type::int64);
+    const auto is_inside = graph.compare(comparison, distance, offset);
+    call.set_output(graph.add("NonZero", {is_inside}, {}, Type::int64));
+  };
+}
+
 }  // namespace
 
 void add_creation_rules(Rules& rules) {
@@ -135,6 +151,8 @@ void add_creation_rules(Rules& rules) {
   rules["hann_window.default"] = rules["hann_window.periodic"] = cosine_window(0.5);
   rules["hamming_window.default"] = rules["hamming_window.periodic"] = cosine_window(0.54);
   rules["eye.default"] = rules["eye.m"] = eye;
+  rules["tril_indices.default"] = triangle_indices("LessOrEqual");
+  rules["triu_indices.default"] = triangle_indices("GreaterOrEqual");
 }
 
 }  // namespace attend::onnx

@@ -1,3 +1,4 @@
+#include "export/onnx/reductions.h"
 #include "export/onnx/rules.h"
 #include "export/onnx/shapes.h"
 
@@ -95,12 +96,18 @@ void diag(Call& call) {
                                          : diagonal_of(call, offset, 0, 1));
 }
 
+void trace(Call& call) {
+  const auto diagonal = call.graph().cast(diagonal_of(call, 0, 0, 1), call.result_type());
+  call.set_output(reduce(call, "ReduceSum", diagonal, {0}, false));
+}
+
 }  // namespace
 
 void add_diagonal_rules(Rules& rules) {
   rules["diagonal.default"] = diagonal;
   rules["diag_embed.default"] = diag_embed;
   rules["diag.default"] = diag;
+  rules["trace.default"] = trace;
 }
 
 }  // namespace attend::onnx

@@ -278,7 +278,7 @@ bool Functionalization::update_base(const program::Node& view, const std::string
     return translate(call);
   }
   if (key == "chunk.default" || key == "split.Tensor" || key == "split_with_sizes.default" ||
-      key == "unbind.int") {
+      key == "tensor_split.sections" || key == "unbind.int") {
     const auto parts = results_of(view);
     const auto is_stale = [&](const std::string& any) { return stale_.count(any) > 0; };
     if (std::any_of(parts.begin(), parts.end(), is_stale)) return false;

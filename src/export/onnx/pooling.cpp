@@ -5,6 +5,8 @@
 #include "export/onnx/slices.h"
 #include "export/onnx/windows.h"
 
+#include <c10/util/accumulate.h>
+
 #include <algorithm>
 #include <limits>
 #include <string>
@@ -60,14 +62,71 @@ Rule max_pool(std::size_t count) {
   };
 }
 
+/// Returns the input of an average pooling or, if `counts` is set, ones of its shape without batch
+/// and channels. In each spatial dimension, the elements before and after are `padding` times
+/// `border`, then zeros for the windows of ceil_mode.
+Value padded(Call& call, std::size_t count, bool counts, double border) {
+  auto& graph = call.graph();
+  const auto x = call.tensor("self");
+  const auto rank = counts ? static_cast<int64_t>(count) : call.rank("self");
+  const auto pad = for_each_dimension(call, "padding", count, {0});
+  const auto kernel = for_each_dimension(call, "kernel_size", count, {});
+  const auto& sizes = call.sizes("self");
+  auto value = x;
+  if (counts) {
+    const Sizes spatial(sizes.end() - static_cast<std::ptrdiff_t>(count), sizes.end());
+    value = graph.add("Expand", {graph.number(x.type, 1), call.shape(spatial)});
+  }
+  const auto surround = [&](const Numbers& before, const Numbers& after, double number) {
+    std::vector<int64_t> pads(2 * static_cast<std::size_t>(rank), 0);
+    std::copy_backward(before.begin(), before.end(), pads.begin() + rank);
+    std::copy_backward(after.begin(), after.end(), pads.end());
+    value = graph.add("Pad", {value, graph.list(pads), graph.number(x.type, number)});
+  };
+  surround(pad, pad, border);
+  surround(Numbers(count, 0), kernel, 0);
+  return separate_from_padding(graph, value);
+}
+
+/// Returns the sums of the windows, divided by the numbers of their elements or by
+/// divisor_override. Windows of ceil_mode have fewer elements at the end: those up to the padding.
+Value average_pool_by_sums(Call& call, std::size_t count) {
+  auto& graph = call.graph();
+  const auto rank = call.rank("self");
+  const auto kernel = for_each_dimension(call, "kernel_size", count, {});
+  const Attributes attributes{{"kernel_shape", kernel},
+                              {"strides", for_each_dimension(call, "stride", count, kernel)}};
+  auto sums = in_batch(call, padded(call, count, /*counts=*/false, 0), rank, count,
+                       [&](Value input) { return graph.add("AveragePool", {input}, attributes); });
+  // Without ceil_mode, the padding for it may contain further windows.
+  const auto to_result = [&](Value value, int64_t value_rank) {
+    for (std::size_t i = 0; i < count; ++i) {
+      const auto& size = call.result_sizes().at(call.result_sizes().size() - count + i);
+      const auto dimension = value_rank - static_cast<int64_t>(count - i);
+      value = slice(call, value, dimension, graph.list({0}), call.size(size));
+    }
+    return value;
+  };
+  sums = to_result(sums, rank);
+  if (call.has("divisor_override")) {
+    const auto elements = static_cast<double>(c10::multiply_integers(kernel));
+    const auto factor = elements / static_cast<double>(call.integer("divisor_override"));
+    return graph.add("Mul", {sums, graph.number(sums.type, factor)});
+  }
+  const auto border = call.boolean("count_include_pad") ? 1.0 : 0.0;
+  auto counts = unsqueeze(call, padded(call, count, /*counts=*/true, border), {0, 1});
+  counts = squeeze(call, graph.add("AveragePool", {counts}, attributes), {0, 1});
+  return graph.add("Div", {sums, to_result(counts, static_cast<int64_t>(count))});
+}
+
 Rule average_pool(std::size_t count) {
   return [=](Call& call) {
-    if (call.has("divisor_override")) call.fail("divisor_override is not supported");
     auto attributes = windows(call, count);
     const auto pads = for_each_dimension(call, "padding", count, {0});
-    if (call.boolean("ceil_mode") && pads != Numbers(count, 0)) {
-      // LibTorch and ONNX divide the sums of the last windows by different numbers.
-      call.fail("ceil_mode with padding is not supported");
+    // With ceil_mode, LibTorch and ONNX divide the sums of the last windows by different numbers.
+    const bool divides_as_onnx = !call.boolean("ceil_mode") || pads == Numbers(count, 0);
+    if (call.has("divisor_override") || !divides_as_onnx) {
+      return call.set_output(average_pool_by_sums(call, count));
     }
     attributes["count_include_pad"] = int64_t{call.boolean("count_include_pad")};
     call.set_output(over_windows(call, "AveragePool", count, attributes));

@@ -145,6 +145,7 @@ void add_slice_rules(Rules& rules) {
   rules["narrow.default"] = rules["narrow.Tensor"] = narrow;
   rules["select.int"] = select;
   rules["split.Tensor"] = rules["split.sizes"] = rules["split_with_sizes.default"] = split;
+  rules["tensor_split.sections"] = rules["tensor_split.indices"] = split;
   rules["chunk.default"] = chunk;
   // LibTorch's recurrent cells call unsafe_chunk.
   rules["unsafe_chunk.default"] = chunk;
