@@ -103,4 +103,24 @@ void check_options(const ExportOptions& options, const std::vector<torch::Tensor
   }
 }
 
+void check_methods(const std::vector<TracedMethod>& methods, const std::string& forward,
+                   TargetFormat format) {
+  std::set<std::string> seen;
+  for (const auto& method : methods) {
+    check_method_name(method.name);
+    TORCH_CHECK_VALUE(method.name != forward, "method names must differ from '", forward,
+                      "', which every file contains");
+    TORCH_CHECK_VALUE(seen.insert(method.name).second, "method names must be unique, found '",
+                      method.name, "' more than once");
+    try {
+      check_options({.input_names = method.input_names,
+                     .dynamic = method.dynamic,
+                     .arguments = method.arguments},
+                    method.example_inputs, format);
+    } catch (const c10::Error& error) {
+      TORCH_CHECK_VALUE(false, "method '", method.name, "': ", error.what_without_backtrace());
+    }
+  }
+}
+
 }  // namespace attend

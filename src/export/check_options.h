@@ -13,4 +13,10 @@ namespace attend {
 void check_options(const ExportOptions& options, const std::vector<torch::Tensor>& example_inputs,
                    TargetFormat format);
 
+/// Throws c10::ValueError if a method has an invalid name, if two methods have the same name, if
+/// one has the name `forward`, which is that of the module's forward in the file, or if
+/// `check_options` throws for a method.
+void check_methods(const std::vector<TracedMethod>& methods, const std::string& forward,
+                   TargetFormat format);
+
 }  // namespace attend

@@ -149,7 +149,7 @@ struct SizedTrace {
 /// The traces of a method at several sizes, first at the example's sizes. All traces are aligned.
 class Traces {
  public:
-  Traces(jit::Graph& example, const torch::nn::Module& module, const TorchScriptMethod& method)
+  Traces(jit::Graph& example, const torch::nn::Module& module, const TracedMethod& method)
       : example_(example),
         module_(module),
         method_(method),
@@ -342,7 +342,7 @@ class Traces {
 
   jit::Graph& example_;
   const torch::nn::Module& module_;
-  const TorchScriptMethod& method_;
+  const TracedMethod& method_;
   std::vector<ScheduledDimension> dimensions_;
   SizesByName smallest_;
   std::vector<SizedTrace> all_;
@@ -398,7 +398,7 @@ void remove_unused_constants(jit::Graph& graph) {
 /// Lifts the sizes in the trace `graph` of a method, see `trace_method`. Returns the positions of
 /// the arguments that are computed now.
 std::set<ArgumentPosition> lift_sizes(jit::Graph& graph, const torch::nn::Module& module,
-                                      const TorchScriptMethod& method) {
+                                      const TracedMethod& method) {
   const Traces traces(graph, module, method);
   if (traces.dimensions().empty() || !traces.can_be_lifted()) return {};
   auto shapes = traces.shapes();
@@ -459,7 +459,7 @@ bool has_recurrent_layers(const jit::Graph& graph) {
 }  // namespace
 
 TraceSummary trace_method(jit::Module& scripted, const torch::nn::Module& module,
-                          const TorchScriptMethod& method, CallSites* sites) {
+                          const TracedMethod& method, CallSites* sites) {
   std::optional<RecordCallSites> recording;
   if (sites != nullptr) recording.emplace(*sites);
   auto outputs = add_traced_method(scripted, method.name, method.function, method.example_inputs,

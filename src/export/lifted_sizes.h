@@ -13,7 +13,7 @@ namespace attend {
 
 /// What the export needs to know about a traced method.
 struct TraceSummary {
-  TorchScriptMethod method = {};
+  TracedMethod method = {};
   std::set<int64_t> integers = {};         ///< integer constants, see `integer_constants`
   std::set<ArgumentPosition> lifted = {};  ///< arguments that the method computes from sizes
   TreeSpec outputs = {};                   ///< structure of the outputs
@@ -34,6 +34,6 @@ struct TraceSummary {
 ///
 /// Records the call sites of the trace in `sites`, unless it is null.
 TraceSummary trace_method(torch::jit::Module& scripted, const torch::nn::Module& module,
-                          const TorchScriptMethod& method, CallSites* sites = nullptr);
+                          const TracedMethod& method, CallSites* sites = nullptr);
 
 }  // namespace attend

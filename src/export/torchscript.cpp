@@ -38,23 +38,6 @@ Forward function_of(const jit::Method& method, const std::vector<ForwardArgument
   };
 }
 
-void check_methods(const TorchScriptMethods& methods) {
-  std::set<std::string> seen;
-  for (const auto& method : methods.traced) {
-    check_method_name(method.name);
-    TORCH_CHECK_VALUE(method.name != "forward",
-                      "method names must differ from 'forward', which every file contains");
-    TORCH_CHECK_VALUE(seen.insert(method.name).second, "method names must be unique, found '",
-                      method.name, "' more than once");
-    try {
-      check_options({.input_names = method.input_names, .dynamic = method.dynamic},
-                    method.example_inputs, TargetFormat::torchscript);
-    } catch (const c10::Error& error) {
-      TORCH_CHECK_VALUE(false, "method '", method.name, "': ", error.what_without_backtrace());
-    }
-  }
-}
-
 /// Adds to `called` the name of a method and the names of all methods that it calls, directly or
 /// through other methods.
 void add_called_methods(const jit::Module& module, const std::string& name,
@@ -124,17 +107,6 @@ double run_call(const jit::Module& file, const TorchScriptCall& call, torch::Dev
   return largest;
 }
 
-/// Calls `action`. If `action` throws std::runtime_error, adds the method name to the message,
-/// unless the method is forward.
-void with_method_name(const TorchScriptMethod& method, const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const std::runtime_error& error) {
-    if (method.name == "forward") throw;
-    throw std::runtime_error(fmt::format("method '{}': {}", method.name, error.what()));
-  }
-}
-
 /// Exports the trace of `forward` with `traced_inputs`, see `export_with_retries`.
 ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
                           const std::vector<torch::Tensor>& example_inputs,
@@ -148,7 +120,7 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
   auto scripted = to_script_module(module);
   std::map<std::string, TraceSummary> traces;  // by method
   for (const auto& method : traced) {
-    with_method_name(method, [&] {
+    with_method_name(method, "forward", [&] {
       auto& trace = traces[method.name] = trace_method(scripted, module, method);
       nest_graph(*scripted.get_method(method.name).graph(), method.arguments, trace.outputs);
     });
@@ -183,7 +155,7 @@ ExportReport export_trace(torch::nn::Module& module, const Forward& forward,
           .output_names = is_forward ? options.output_names : std::vector<std::string>(),
           .dynamic = method.dynamic,
           .tolerance = options.tolerance};
-      with_method_name(method, [&] {
+      with_method_name(method, "forward", [&] {
         const auto loaded = function_of(file.get_method(method.name), method.arguments);
         const auto verified =
             verify(guard, {module, loaded, is_forward ? example_inputs : method.example_inputs,
@@ -209,7 +181,7 @@ ExportReport export_torchscript(ModuleRef module, const Forward& forward,
                                 const std::vector<torch::Tensor>& example_inputs,
                                 const std::filesystem::path& path, const ExportOptions& options,
                                 const TorchScriptMethods& methods) {
-  check_methods(methods);
+  check_methods(methods.traced, "forward", TargetFormat::torchscript);
   return export_with_retries(example_inputs, [&](const std::vector<torch::Tensor>& inputs) {
     return export_trace(*module, forward, example_inputs, inputs, path, options, methods);
   });

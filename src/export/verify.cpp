@@ -312,4 +312,14 @@ ExportReport export_with_retries(
   std::rethrow_exception(first);
 }
 
+void with_method_name(const TracedMethod& method, const std::string& forward,
+                      const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::runtime_error& error) {
+    if (method.name == forward) throw;
+    throw std::runtime_error(fmt::format("method '{}': {}", method.name, error.what()));
+  }
+}
+
 }  // namespace attend

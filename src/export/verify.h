@@ -37,4 +37,9 @@ ATTEND_API ExportReport export_with_retries(
     const std::vector<torch::Tensor>& example_inputs,
     const std::function<ExportReport(const std::vector<torch::Tensor>& traced_inputs)>& attempt);
 
+/// Calls `action`. If `action` throws std::runtime_error, adds the name of the method to the
+/// message, unless it is `forward`.
+void with_method_name(const TracedMethod& method, const std::string& forward,
+                      const std::function<void()>& action);
+
 }  // namespace attend

@@ -81,8 +81,8 @@ CacheSizes sizes_of(const torch::Tensor& past, const StackConfig& stack, int64_t
           .unlimited = rolls(stack, max_seq_len)};
 }
 
-TorchScriptMethod attention_method(const Forward& forward, const torch::Tensor& tokens,
-                                   int64_t max_seq_len) {
+TracedMethod attention_method(const Forward& forward, const torch::Tensor& tokens,
+                              int64_t max_seq_len) {
   const auto weights = [forward](const Inputs& in) -> Outputs {
     const AttentionRecorder recorder;
     forward(in);

@@ -22,15 +22,18 @@ constexpr std::array<std::pair<const char*, const char*>, 3> kFormatEntries{
 
 constexpr std::string_view kModels = "models/";  // folder that contains the programs
 constexpr std::string_view kExtraFiles = "extra/";
-constexpr const char* kSampleInputs = "data/sample_inputs/model.pt";
+constexpr std::string_view kSampleInputs = "data/sample_inputs/";
+/// Name of the program that `torch.export.load` loads.
+constexpr const char* kDefaultModel = "model";
 
-/// A folder with tensors in the archive, and the file in this folder that lists the tensors.
+/// A folder with tensors in the archive, and the end of the names of the files in this folder that
+/// list the tensors: the name of the program and `config`.
 struct WeightsLayout {
   const char* folder;
   const char* config;
 };
-constexpr WeightsLayout kWeights{"data/weights/", "model_weights_config.json"};
-constexpr WeightsLayout kConstants{"data/constants/", "model_constants_config.json"};
+constexpr WeightsLayout kWeights{"data/weights/", "_weights_config.json"};
+constexpr WeightsLayout kConstants{"data/constants/", "_constants_config.json"};
 
 /// A weight as listed in the file `WeightsLayout::config`.
 struct Weight {

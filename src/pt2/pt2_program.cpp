@@ -64,7 +64,8 @@ std::map<std::string, torch::Tensor> Pt2Program::state_dict() const {
 
 Pt2Program load_pt2(const std::filesystem::path& path, const Pt2LoadOptions& options) {
   return with_source(path.string(), [&] {
-    const auto [model, program, weights] = pt2::read_archive(ZipArchive(path), options.device);
+    const auto [model, program, weights] =
+        pt2::read_archive(ZipArchive(path), options.device, options.model);
     std::map<std::string, torch::Tensor> state;
     for (const auto& input : program.inputs) {
       if (!program::is_state(input)) continue;

@@ -10,25 +10,32 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_strided.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace attend::pt2 {
 namespace {
 
-/// Returns the name of the entry that contains the program. Throws InputError unless the archive
-/// contains exactly one program.
-std::string find_model(const ZipArchive& archive) {
+/// Returns the name of the program to read: `wanted` or, if it is empty, kDefaultModel or the only
+/// program. Throws InputError if there is no such program.
+std::string find_model(const ZipArchive& archive, const std::string& wanted) {
+  constexpr std::string_view kEnd = ".json";
   std::vector<std::string> models;
   for (const auto& entry : archive.names()) {
-    if (entry.starts_with(kModels) && entry.ends_with(".json")) models.push_back(entry);
+    if (!entry.starts_with(kModels) || !entry.ends_with(kEnd)) continue;
+    models.push_back(entry.substr(kModels.size(), entry.size() - kModels.size() - kEnd.size()));
   }
-  if (models.size() != 1) {
-    throw InputError(
-        fmt::format("expected one program (*.json) in {}, found {}", kModels, models.size()));
+  if (wanted.empty() && models.size() == 1) return models.front();
+  const auto name = wanted.empty() ? std::string(kDefaultModel) : wanted;
+  if (std::ranges::find(models, name) == models.end()) {
+    throw InputError(fmt::format(
+        "expected a program '{}' in {}, found {}", name, kModels,
+        models.empty() ? "none" : printable(fmt::format("{}", fmt::join(models, ", ")))));
   }
-  return models.front();
+  return name;
 }
 
 /// A message shows the content of an entry only if the entry has at most this many bytes.
@@ -80,14 +87,14 @@ torch::Tensor view_of(const TensorMeta& meta, const torch::Tensor& bytes) {
   }
 }
 
-/// Reads the weights that the config file of `layout` lists, and adds them to `weights` by name.
-/// Does nothing if the archive does not contain the config file. Weights whose bytes are in the
-/// same archive entry share memory. Throws InputError if an element of a weight is outside of the
-/// entry that contains the weight's bytes.
-void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch::Device device,
-                  std::map<std::string, torch::Tensor>& weights) {
+/// Reads the weights that the config file of `layout` for the program `model` lists, and adds them
+/// to `weights` by name. Does nothing if the archive does not contain the config file. Weights
+/// whose bytes are in the same archive entry share memory. Throws InputError if an element of a
+/// weight is outside of the entry that contains the weight's bytes.
+void read_weights(const ZipArchive& archive, const std::string& model, const WeightsLayout& layout,
+                  torch::Device device, std::map<std::string, torch::Tensor>& weights) {
   const std::string folder = layout.folder;
-  const auto entry = folder + layout.config;
+  const auto entry = folder + model + layout.config;
   if (!archive.has(entry)) return;
   const auto listed = with_source(entry, [&] { return parse_weights(archive.read(entry)); });
   std::map<std::string, torch::Tensor> bytes;
@@ -109,13 +116,14 @@ void read_weights(const ZipArchive& archive, const WeightsLayout& layout, torch:
 
 }  // namespace
 
-Archive read_archive(const ZipArchive& zip, torch::Device device) {
+Archive read_archive(const ZipArchive& zip, torch::Device device, const std::string& model) {
   for (const auto& [entry, content] : kFormatEntries) expect(zip, entry, content);
-  Archive archive{.model = find_model(zip), .program = {}, .weights = {}};
+  const auto name = find_model(zip, model);
+  Archive archive{.model = fmt::format("{}{}.json", kModels, name), .program = {}, .weights = {}};
   archive.program =
       with_source(archive.model, [&] { return parse_program(zip.read(archive.model)); });
   for (const auto& layout : {kWeights, kConstants}) {
-    read_weights(zip, layout, device, archive.weights);
+    read_weights(zip, name, layout, device, archive.weights);
   }
   return archive;
 }

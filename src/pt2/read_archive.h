@@ -19,8 +19,9 @@ struct Archive {
   std::map<std::string, torch::Tensor> weights;
 };
 
-/// Reads an archive. Throws InputError if the archive is invalid. The message names the archive
-/// entry.
-ATTEND_API Archive read_archive(const ZipArchive& zip, torch::Device device);
+/// Reads the program `model` of an archive; see `Pt2LoadOptions::model`. Throws InputError if the
+/// archive is invalid. The message names the archive entry.
+ATTEND_API Archive read_archive(const ZipArchive& zip, torch::Device device,
+                                const std::string& model = {});
 
 }  // namespace attend::pt2

@@ -61,6 +61,15 @@ void write_nested_cases(const std::filesystem::path& folder) {
     write_values(folder / (name + ".values"), function, example);
   };
 
+  // Another program in the archive of `tuple`; see nested_test.py.
+  const TracedMethod twice{
+      .name = "twice",
+      .function = [&](const Tensors& in) { return linear->forward(in[0]) * 2; },
+      .example_inputs = {x},
+      .input_names = {"x"},
+      .dynamic = {{0, 0, "batch", 1, 64}}};
+  export_pt2(linear, forward_of(linear), {x}, folder / "several.pt2",
+             {.dynamic = {{0, 0, "batch", 1, 64}}}, {twice});
   using States = std::tuple<Tensor, std::pair<Tensor, Tensor>>;
   write("dictionaries",
         [&](const Dictionary& batch, const States& states, const std::optional<Tensor>& mask) {

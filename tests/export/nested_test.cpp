@@ -114,7 +114,7 @@ TEST_F(NestedExport, TracedMethodsOfTorchScriptMayBeNested) {
       [](const Dictionary& in) {
         return Dictionary{{"y", 2 * in.at("x")}};
       },
-      std::tuple(Dictionary{{"x", x}}), {.input_names = {"in"}});
+      std::tuple(Dictionary{{"x", x}}), {.input_names = {"batch"}});
   export_torchscript(linear, forward_of(linear), {x}, directory / "method.pt", {},
                      {.traced = {{.name = "twice",
                                   .function = call.forward,

@@ -6,6 +6,8 @@ CTest sets EXPORT_CASES to the output folder of export_cases. Exits with 77 (ski
 import importlib.util
 import os
 import pathlib
+import subprocess
+import tempfile
 import unittest
 
 from exported_cases import assert_equal_outputs
@@ -70,6 +72,30 @@ class Nested(unittest.TestCase):
         self.assertEqual(len(traces), 6)
         for trace in traces:
             self.assertRegex(trace, r'^File ".*/nested_cases\.cpp", line \d+, in ')
+
+    def test_several_programs(self):
+        from torch.export.pt2_archive._package import load_pt2, package_pt2
+        path = FOLDER / "several.pt2"
+        programs = load_pt2(path).exported_programs
+        self.assertEqual(sorted(programs), ["model", "twice"])
+        x = torch.randn(5, 4)
+        expected = torch.export.load(path).module()(x)
+        self.assertTrue(torch.equal(programs["model"].module()(x), expected))
+        self.assertTrue(torch.allclose(programs["twice"].module()(x), 2 * expected))
+        # Archives that Python writes are read in C++.
+        again = FOLDER / "several_again.pt2"
+        package_pt2(str(again), exported_programs=programs)
+        with tempfile.TemporaryDirectory() as folder:
+            given, found = pathlib.Path(folder, "inputs"), pathlib.Path(folder, "outputs")
+            torch.save((x,), given)
+            for kind, factor in (("program", 1), ("program:model", 1), ("program:twice", 2)):
+                subprocess.run([os.environ["RUN_ARCHIVE"], kind, again, given, found], check=True)
+                (y,) = torch.load(found)
+                self.assertTrue(torch.allclose(y, factor * expected))
+            failed = subprocess.run([os.environ["RUN_ARCHIVE"], "program:other", again, given, found],
+                                    capture_output=True, text=True)
+            self.assertEqual(failed.returncode, 2)
+            self.assertIn("model, twice", failed.stderr)
 
     def test_optional(self):
         model = self.load("optional").module()

@@ -15,6 +15,7 @@
 #include <torch/nn/modules/embedding.h>
 
 #include <atomic>
+#include <bit>
 #include <thread>
 
 namespace attend {
@@ -50,6 +51,62 @@ struct Pt2 : testing::Test {
     return export_pt2(model, tokens(2, 5), path, options);
   }
 };
+
+TEST_F(Pt2, SeveralProgramsShareTheirWeights) {
+  const auto example = tokens(2, 5);
+  write();
+  const auto size = std::filesystem::file_size(path);
+  const Forward forward = [&](const auto& in) { return model->forward(in[0]); };
+  const Forward embed = [&](const auto& in) { return model->table(in[0]) * in[1]; };
+  export_pt2(model, forward, {example}, path,
+             {.input_names = {"tokens"}, .dynamic = kBatchAndLength},
+             {{.name = "embed",
+               .function = embed,
+               .example_inputs = {example, torch::ones({5, 4})},
+               .input_names = {"tokens", "scale"},
+               .dynamic = {{0, 0, "batch"}}}});
+  const auto entries = archive_entries(path);
+  EXPECT_EQ(entries.count("data/weights/weight_1"), 1U);
+  EXPECT_EQ(entries.count("data/weights/weight_2"), 0U);  // the table is tied
+  EXPECT_LT(std::filesystem::file_size(path), 3 * size);
+  model->eval();
+  const auto input = tokens(3, 5);
+  const auto [logits, mean] = model->forward(input);
+  for (const auto* name : {"", "model"}) {
+    const auto program = load_pt2(path, {.model = name});
+    EXPECT_THAT(program.input_names(), testing::ElementsAre("tokens"));
+    EXPECT_TRUE(close(program.forward({input}).at(1), mean, 1e-6));
+  }
+  const auto program = load_pt2(path, {.model = "embed"});
+  EXPECT_THAT(program.input_names(), testing::ElementsAre("tokens", "scale"));
+  const auto scale = torch::randn({5, 4});
+  EXPECT_TRUE(close(program.forward({input, scale}).at(0), model->table(input) * scale, 1e-6));
+  EXPECT_EQ(program.state_dict().size(), 3U);
+  EXPECT_THAT([&] { load_pt2(path, {.model = "decode"}); },
+              throws_naming<InputError>("decode", "embed", "model"));
+}
+
+TEST_F(Pt2, InvalidMethodsAreErrors) {
+  const Forward forward = [&](const auto& in) { return model->forward(in[0]); };
+  const auto example = tokens(2, 5);
+  const auto export_methods = [&](std::vector<TracedMethod> methods) {
+    return [&, methods] { export_pt2(model, forward, {example}, path, {}, methods); };
+  };
+  const TracedMethod same{.name = "same", .function = forward, .example_inputs = {example}};
+  auto other = same;
+  other.name = "model";
+  EXPECT_THAT(export_methods({other}), throws_naming<c10::ValueError>("model"));
+  EXPECT_THAT(export_methods({same, same}), throws_naming<c10::ValueError>("same"));
+  other = {.name = "bits",
+           .function =
+               [](const auto& in) {
+                 return in[0].narrow(1, 0, std::popcount(static_cast<uint64_t>(in[0].size(1))));
+               },
+           .example_inputs = {example},
+           .dynamic = kBatchAndLength};
+  EXPECT_THAT(export_methods({other}), throws_naming<std::runtime_error>("bits", "aten::narrow"));
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
 
 TEST_F(Pt2, NodesHaveTheirSourceLines) {
   export_pt2(SpecializesLength(), torch::ones({2, 3}), path, {});

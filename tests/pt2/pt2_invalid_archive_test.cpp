@@ -93,8 +93,17 @@ TEST_F(Pt2InvalidArchive, RejectsMissingEntries) {
     expect_error(entry);
     entries[entry] = content;
   }
-  entries["models/other.json"] = "{}";
-  expect_error("expected one program (*.json) in models/, found 2");
+}
+
+TEST_F(Pt2InvalidArchive, RejectsOtherPrograms) {
+  const auto load_entries = [&] {
+    write_archive(path, entries);
+    load_pt2(path);
+  };
+  const auto model = entries.extract("models/model.json").mapped();
+  EXPECT_THAT(load_entries, throws_naming<InputError>("model", "none"));
+  entries["models/one.json"] = entries["models/other.json"] = model;
+  EXPECT_THAT(load_entries, throws_naming<InputError>("model", "one", "other"));
 }
 
 TEST_F(Pt2InvalidArchive, RejectsUnknownAndForbiddenOperators) {

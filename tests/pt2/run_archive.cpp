@@ -3,7 +3,8 @@
 ///     run_archive program|package ARCHIVE [INPUTS OUTPUTS]... [-- ARCHIVE [INPUTS OUTPUTS]...]...
 ///     run_archive names ARCHIVE
 ///
-/// With `program`, ARCHIVE is a .pt2 archive of torch.export, which is run with load_pt2. With
+/// With `program`, ARCHIVE is a .pt2 archive of torch.export, which is run with load_pt2;
+/// `program:NAME` runs its program NAME. With
 /// `package`, ARCHIVE is an AOTInductor package. Each file INPUTS contains a tuple of tensors and
 /// was written by torch.save. The outputs are written to the file OUTPUTS, which torch.load can
 /// read; None for an undefined tensor. With `names`, prints the names of the inputs and of the
@@ -18,6 +19,7 @@
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
 #include <torch/csrc/jit/serialization/pickle.h>
 
+#include <algorithm>
 #include <iostream>
 #include <string_view>
 #include <utility>
@@ -43,8 +45,12 @@ void write_tensors(const char* path, const Tensors& tensors) {
 }
 
 std::function<Tensors(const Tensors&)> load(const std::string& kind, const char* archive) {
-  if (kind == "program") {
-    return [program = load_pt2(archive)](const Tensors& inputs) { return program.forward(inputs); };
+  constexpr std::string_view kProgram = "program";
+  if (kind.starts_with(kProgram)) {
+    const auto name = kind.substr(std::min(kProgram.size() + 1, kind.size()));
+    return [program = load_pt2(archive, {.model = name})](const Tensors& inputs) {
+      return program.forward(inputs);
+    };
   }
   const auto package = std::make_shared<torch::inductor::AOTIModelPackageLoader>(archive);
   return [package](const Tensors& inputs) { return package->run(inputs); };

@@ -169,6 +169,17 @@ FlatCall flatten_call(const Function& function, const std::tuple<Inputs...>& exa
   return call;
 }
 
+/// A function that the exported file contains in addition to forward: a method of a TorchScript
+/// file, or a program of a .pt2 archive. It is traced from a C++ function.
+struct TracedMethod {
+  std::string name;                             ///< method name
+  Forward function;                             ///< function to trace
+  std::vector<torch::Tensor> example_inputs;    ///< inputs with which the function is traced
+  std::vector<std::string> input_names = {};    ///< see ExportOptions::input_names
+  std::vector<DynamicDimension> dynamic = {};   ///< see ExportOptions::dynamic
+  std::vector<ForwardArgument> arguments = {};  ///< see ExportOptions::arguments
+};
+
 /// Smallest and largest size of a dimension.
 struct SizeRange {
   int64_t min = 0;  ///< smallest size

@@ -20,11 +20,16 @@ namespace attend {
 /// dynamic dimension, that is, fixed its size during tracing, the message names this operator and
 /// its call site.
 ///
+/// `methods` are further programs in the archive. They are exported and verified in the same way,
+/// and share the weights in the file. The program of forward has the name "model". `load_pt2` loads
+/// the program that `Pt2LoadOptions::model` names.
+///
 ///     export_pt2(model, [&](const auto& in) { return model(in[0]); }, {tokens}, "model.pt2",
 ///                {.dynamic = {{0, 0, "batch"}, {0, 1, "length", 1, 64}}});
 ATTEND_API ExportReport export_pt2(ModuleRef module, const Forward& forward,
                                    const std::vector<torch::Tensor>& example_inputs,
-                                   const std::filesystem::path& path, const ExportOptions& options);
+                                   const std::filesystem::path& path, const ExportOptions& options,
+                                   const std::vector<TracedMethod>& methods = {});
 
 /// Exports a module whose forward takes one tensor. `module` is a holder, a std::shared_ptr or a
 /// torch::nn::AnyModule, or a module itself.
@@ -46,9 +51,10 @@ ExportReport export_pt2(Module&& module, const torch::Tensor& example_input,
 template <typename Function, typename... Inputs>
 ExportReport export_pt2(ModuleRef module, const Function& forward,
                         const std::tuple<Inputs...>& example_inputs,
-                        const std::filesystem::path& path, const ExportOptions& options) {
+                        const std::filesystem::path& path, const ExportOptions& options,
+                        const std::vector<TracedMethod>& methods = {}) {
   const auto call = flatten_call(forward, example_inputs, options);
-  return export_pt2(module, call.forward, call.inputs, path, call.options);
+  return export_pt2(module, call.forward, call.inputs, path, call.options, methods);
 }
 
 }  // namespace attend

@@ -12,17 +12,6 @@
 
 namespace attend {
 
-/// A method that the TorchScript file contains in addition to forward. It is traced from a C++
-/// function.
-struct TorchScriptMethod {
-  std::string name;                             ///< method name
-  Forward function;                             ///< function to trace
-  std::vector<torch::Tensor> example_inputs;    ///< inputs with which the function is traced
-  std::vector<std::string> input_names = {};    ///< see ExportOptions::input_names
-  std::vector<DynamicDimension> dynamic = {};   ///< see ExportOptions::dynamic
-  std::vector<ForwardArgument> arguments = {};  ///< see ExportOptions::arguments
-};
-
 /// A call of a method in `TorchScriptMethods::source`. The exporter runs the call before it writes
 /// the file.
 ///
@@ -41,7 +30,7 @@ struct TorchScriptCall {
 /// Methods that the TorchScript file contains in addition to forward.
 struct TorchScriptMethods {
   /// Methods that are traced and verified in the same way as forward.
-  std::vector<TorchScriptMethod> traced = {};
+  std::vector<TracedMethod> traced = {};
   /// TorchScript source of further methods, which may contain control flow. These methods may call
   /// forward and the methods in `traced`.
   std::string source = {};

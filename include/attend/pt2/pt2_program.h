@@ -18,6 +18,9 @@ namespace attend {
 struct Pt2LoadOptions {
   /// Device of the weights and of the tensors that the program creates.
   torch::Device device = torch::kCPU;
+  /// Name of the program, if the archive contains several: `NAME` for models/NAME.json. By default,
+  /// the only program or, of several, "model", which torch.export.load loads.
+  std::string model = {};
   /// Namespaces of custom operators that the program may call, e.g. "my_library". "aten" allows all
   /// ATen operators except those that access files. Allow "aten" only for archives from a trusted
   /// source.

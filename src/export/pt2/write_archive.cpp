@@ -36,34 +36,45 @@ void write_storage(Writer& writer, const std::string& entry, const torch::Tensor
   writer.writeRecord(entry, on_cpu.data(), on_cpu.sizeInBytes());
 }
 
-/// Writes the weights to which `inputs` refer, and the config file that lists these weights.
-/// Weights with the same storage share one archive entry.
-void write_weights(Writer& writer, const WeightsLayout& layout, const char* prefix,
-                   const std::vector<Input>& inputs, const TracedProgram& traced) {
-  const std::string folder = layout.folder;
-  std::map<const void*, std::string> entries;
-  std::map<std::string, Weight> weights;
-  for (const auto& input : inputs) {
-    const auto& tensor = traced.weights.at(input.target);
-    auto& entry = entries[tensor.storage().unsafeGetStorageImpl()];
-    if (entry.empty()) {
-      entry = fmt::format("{}{}", prefix, entries.size() - 1);
-      write_storage(writer, folder + entry, tensor);
-    }
-    auto meta = traced.program.tensors.at(input.name);
-    meta.storage_offset = {tensor.storage_offset(), {}};
-    weights.emplace(
-        input.target,
-        Weight{.entry = entry, .meta = meta, .is_parameter = input.kind == InputKind::parameter});
-  }
-  const auto json = weights_json(weights);
-  writer.writeRecord(folder + layout.config, json.data(), json.size());
-}
+/// Writes the weights of programs to one folder. Weights with the same storage share one archive
+/// entry, also those of different programs.
+class WeightsWriter {
+ public:
+  WeightsWriter(Writer& writer, const WeightsLayout& layout, const char* prefix)
+      : writer_(writer), layout_(layout), prefix_(prefix) {}
 
-/// Returns the bytes of a file for torch.load. The file contains the tuple (args, kwargs): `inputs`
-/// as args, with the structure of `arguments`, and empty kwargs.
-std::string pickle_call(const std::vector<ForwardArgument>& arguments,
-                        const std::vector<torch::Tensor>& inputs) {
+  /// Writes the weights to which `inputs` refer, and the config file that lists these weights.
+  void write(const std::string& model, const std::vector<Input>& inputs,
+             const TracedProgram& traced) {
+    const std::string folder = layout_.folder;
+    std::map<std::string, Weight> weights;
+    for (const auto& input : inputs) {
+      const auto& tensor = traced.weights.at(input.target);
+      auto& entry = entries_[tensor.storage().unsafeGetStorageImpl()];
+      if (entry.empty()) {
+        entry = fmt::format("{}{}", prefix_, entries_.size() - 1);
+        write_storage(writer_, folder + entry, tensor);
+      }
+      auto meta = traced.program.tensors.at(input.name);
+      meta.storage_offset = {tensor.storage_offset(), {}};
+      weights.emplace(
+          input.target,
+          Weight{.entry = entry, .meta = meta, .is_parameter = input.kind == InputKind::parameter});
+    }
+    const auto json = weights_json(weights);
+    writer_.writeRecord(folder + model + layout_.config, json.data(), json.size());
+  }
+
+ private:
+  Writer& writer_;
+  WeightsLayout layout_;
+  const char* prefix_;
+  std::map<const void*, std::string> entries_;  // by storage
+};
+
+/// Returns the bytes of a file for torch.load. The file contains the tuple (args, kwargs): the
+/// example inputs of `method` as args, and empty kwargs.
+std::string pickle_call(const TracedMethod& method) {
   std::string pickle;
   // tag_aggregates=false omits the type tags of dictionaries: torch.load(weights_only=True) rejects
   // type tags.
@@ -72,11 +83,11 @@ std::string pickle_call(const std::vector<ForwardArgument>& arguments,
       nullptr, nullptr, /*tag_aggregates=*/false);
   pickler.protocol();
   std::vector<torch::Tensor> tensors;
-  for (const auto& input : inputs) tensors.push_back(resolved(input));
+  for (const auto& input : method.example_inputs) tensors.push_back(resolved(input));
   // A list of tensors would be pickled as a call of a function that torch.load(weights_only=True)
   // rejects; a list of any values is pickled as a list.
   pickler.pushIValue(c10::ivalue::Tuple::create(
-      {c10::ivalue::Tuple::create(nest(arguments, tensors, /*as_any=*/true)),
+      {c10::ivalue::Tuple::create(nest(method.arguments, tensors, /*as_any=*/true)),
        c10::Dict<std::string, torch::Tensor>()}));
   pickler.stop();
   std::ostringstream bytes;
@@ -92,26 +103,27 @@ std::string pickle_call(const std::vector<ForwardArgument>& arguments,
 
 }  // namespace
 
-void write_archive(std::ostream& file, const TracedProgram& traced,
-                   const std::vector<torch::Tensor>& inputs,
+void write_archive(std::ostream& file, const std::map<std::string, TracedProgram>& programs,
                    const std::map<std::string, std::string>& extra_files) {
   write_zip(file, [&](Writer& writer) {
     const auto write = [&](const std::string& name, const std::string& content) {
       writer.writeRecord(name, content.data(), content.size());
     };
     for (const auto& [entry, content] : kFormatEntries) write(entry, content);
-    std::vector<Input> state;
-    std::vector<Input> constants;
-    for (const auto& input : traced.program.inputs) {
-      if (input.kind == InputKind::constant) constants.push_back(input);
-      if (input.kind == InputKind::parameter || input.kind == InputKind::buffer) {
-        state.push_back(input);
+    WeightsWriter weights(writer, kWeights, "weight_");
+    WeightsWriter constants(writer, kConstants, "tensor_");
+    for (const auto& [name, traced] : programs) {
+      std::vector<Input> state;
+      std::vector<Input> lifted;
+      for (const auto& input : traced.program.inputs) {
+        if (input.kind == InputKind::user) continue;
+        (input.kind == InputKind::constant ? lifted : state).push_back(input);
       }
+      weights.write(name, state, traced);
+      constants.write(name, lifted, traced);
+      write(fmt::format("{}{}.json", kModels, name), program_json(traced, TORCH_VERSION));
+      write(fmt::format("{}{}.pt", kSampleInputs, name), pickle_call(traced.trace.method));
     }
-    write_weights(writer, kWeights, "weight_", state, traced);
-    write_weights(writer, kConstants, "tensor_", constants, traced);
-    write(fmt::format("{}model.json", kModels), program_json(traced, TORCH_VERSION));
-    write(kSampleInputs, pickle_call(traced.trace.method.arguments, inputs));
     for (const auto& [name, content] : extra_files) {
       write(fmt::format("{}{}", kExtraFiles, name), content);
     }
