@@ -39,7 +39,7 @@ ATTEND_API ExportReport export_with_retries(
 
 /// Calls `action`. If `action` throws std::runtime_error, adds the name of the method to the
 /// message, unless it is `forward`.
-void with_method_name(const TracedMethod& method, const std::string& forward,
-                      const std::function<void()>& action);
+ATTEND_API void with_method_name(const TracedMethod& method, const std::string& forward,
+                                 const std::function<void()>& action);
 
 }  // namespace attend

@@ -61,9 +61,9 @@ ExportReport export_onnx(Module&& module, const torch::Tensor& example_input,
 /// argument for each element of `example_inputs`: a tensor, or a std::map, std::vector, std::tuple,
 /// std::pair or std::optional of tensors.
 ///
-///     std::map<std::string, torch::Tensor> batch{{"tokens", tokens}};
-///     const auto forward = [&](const auto& in) { return model(in.at("tokens")); };
-///     export_onnx(model, forward, std::tuple(batch), "model.onnx", {});
+///     using Batch = std::map<std::string, torch::Tensor>;
+///     const auto forward = [&](const Batch& in) { return model(in.at("tokens")); };
+///     export_onnx(model, forward, std::tuple(Batch{{"tokens", tokens}}), "model.onnx", {});
 template <typename Function, typename... Inputs>
 ExportReport export_onnx(ModuleRef module, const Function& forward,
                          const std::tuple<Inputs...>& example_inputs,

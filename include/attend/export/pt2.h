@@ -45,9 +45,9 @@ ExportReport export_pt2(Module&& module, const torch::Tensor& example_input,
 /// argument for each element of `example_inputs`: a tensor, or a std::map, std::vector, std::tuple,
 /// std::pair or std::optional of tensors.
 ///
-///     std::map<std::string, torch::Tensor> batch{{"tokens", tokens}};
-///     const auto forward = [&](const auto& in) { return model(in.at("tokens")); };
-///     export_pt2(model, forward, std::tuple(batch), "model.pt2", {});
+///     using Batch = std::map<std::string, torch::Tensor>;
+///     const auto forward = [&](const Batch& in) { return model(in.at("tokens")); };
+///     export_pt2(model, forward, std::tuple(Batch{{"tokens", tokens}}), "model.pt2", {});
 template <typename Function, typename... Inputs>
 ExportReport export_pt2(ModuleRef module, const Function& forward,
                         const std::tuple<Inputs...>& example_inputs,

@@ -75,9 +75,9 @@ ExportReport export_torchscript(Module&& module, const torch::Tensor& example_in
 /// argument for each element of `example_inputs`: a tensor, or a std::map, std::vector, std::tuple,
 /// std::pair or std::optional of tensors.
 ///
-///     std::map<std::string, torch::Tensor> batch{{"tokens", tokens}};
-///     const auto forward = [&](const auto& in) { return model(in.at("tokens")); };
-///     export_torchscript(model, forward, std::tuple(batch), "model.pt", {});
+///     using Batch = std::map<std::string, torch::Tensor>;
+///     const auto forward = [&](const Batch& in) { return model(in.at("tokens")); };
+///     export_torchscript(model, forward, std::tuple(Batch{{"tokens", tokens}}), "model.pt", {});
 template <typename Function, typename... Inputs>
 ExportReport export_torchscript(ModuleRef module, const Function& forward,
                                 const std::tuple<Inputs...>& example_inputs,

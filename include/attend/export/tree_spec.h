@@ -17,9 +17,15 @@ namespace attend {
 ///     TreeSpec{.kind = TreeSpec::Kind::dict, .keys = {"logits"}, .children = {TreeSpec()}}
 struct TreeSpec {
   /// A tensor, None, or a nested value.
-  enum class Kind { tensor, none, list, tuple, dict };
+  enum class Kind {
+    tensor,  ///< a tensor
+    none,    ///< None
+    list,    ///< a list
+    tuple,   ///< a tuple
+    dict     ///< a dictionary with strings as keys
+  };
 
-  Kind kind = Kind::tensor;
+  Kind kind = Kind::tensor;             ///< kind of the value
   std::vector<std::string> keys = {};   ///< of a dict, in the order of the children
   std::vector<TreeSpec> children = {};  ///< elements of a list, tuple or dict
 
@@ -29,25 +35,30 @@ struct TreeSpec {
 /// Types of nested values.
 template <typename Value>
 struct NestedKind : std::false_type {};
+/// An optional value; `kind` is that of std::nullopt.
 template <typename Value>
 struct NestedKind<std::optional<Value>> : std::true_type {
-  static constexpr auto kind = TreeSpec::Kind::none;
+  static constexpr auto kind = TreeSpec::Kind::none;  ///< kind of the value
 };
+/// A list.
 template <typename Value>
 struct NestedKind<std::vector<Value>> : std::true_type {
-  static constexpr auto kind = TreeSpec::Kind::list;
+  static constexpr auto kind = TreeSpec::Kind::list;  ///< kind of the value
 };
+/// A tuple.
 template <typename... Values>
 struct NestedKind<std::tuple<Values...>> : std::true_type {
-  static constexpr auto kind = TreeSpec::Kind::tuple;
+  static constexpr auto kind = TreeSpec::Kind::tuple;  ///< kind of the value
 };
+/// A tuple of two values.
 template <typename First, typename Second>
 struct NestedKind<std::pair<First, Second>> : std::true_type {
-  static constexpr auto kind = TreeSpec::Kind::tuple;
+  static constexpr auto kind = TreeSpec::Kind::tuple;  ///< kind of the value
 };
+/// A dictionary.
 template <typename Value>
 struct NestedKind<std::map<std::string, Value>> : std::true_type {
-  static constexpr auto kind = TreeSpec::Kind::dict;
+  static constexpr auto kind = TreeSpec::Kind::dict;  ///< kind of the value
 };
 
 /// Nested value of tensors: std::optional, std::vector, std::tuple, std::pair or std::map with
