@@ -2,8 +2,8 @@
 
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
+#include "nn/decoding_plan.h"
 #include "nn/new_layers.h"
-#include "ops/decoding_step.h"
 
 namespace attend {
 namespace {
@@ -50,18 +50,8 @@ void FeedForwardImpl::reset() {
 
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   check_width("FeedForward", x, options.embed_dim());
-  if (const auto y = decoding_step(x, /*norm=*/nullptr); y.defined()) return y;
+  if (const auto step = step_of(*this, x)) return feed_forward_step(x, *step);
   return apply_linear(dropout(activate(apply_linear(x, up), options.activation())), down);
-}
-
-/// Returns the output for a few rows or, with a norm, that of the residual branch x + f(norm(x)),
-/// if a single call can compute it. Otherwise returns an undefined tensor.
-torch::Tensor FeedForwardImpl::decoding_step(const torch::Tensor& x, const StepNorm* norm) {
-  const auto* activation = std::get_if<Activation>(&options.activation());
-  const bool has_dropout = dropout->is_training() && dropout->options.p() > 0;
-  if (activation == nullptr || has_dropout) return {};
-  return feed_forward_step(x, norm, {up->weight, up->bias}, {down->weight, down->bias},
-                           *activation);
 }
 
 void FeedForwardImpl::pretty_print(std::ostream& stream) const {

@@ -2,7 +2,6 @@
 
 #include "nn/checks.h"
 #include "ops/autocast.h"
-#include "ops/fast_kernels.h"
 #include "resolved.h"
 
 #include <c10/core/InferenceMode.h>
@@ -101,25 +100,6 @@ void allocate(const KvCacheOptions& options, std::vector<torch::Tensor>& keys,
   }
 }
 
-/// Returns true if `write_step` supports the tensors.
-bool can_write_step(const torch::Tensor& cached, const torch::Tensor& added) {
-  return added.scalar_type() == torch::kFloat && added.stride(3) == 1 &&
-         can_use_inference_kernels({&cached, &added});
-}
-
-/// Copies `added` (B, G, 1, D) to a slot of `cached`. Operators would need more time for views than
-/// for the copy.
-void write_step(const torch::Tensor& cached, const torch::Tensor& added, int64_t slot) {
-  auto* slots = cached.mutable_data_ptr<float>() + slot * cached.stride(2);
-  const auto* numbers = added.const_data_ptr<float>();
-  for (int64_t b = 0; b < added.size(0); ++b) {
-    for (int64_t g = 0; g < added.size(1); ++g) {
-      std::copy_n(numbers + b * added.stride(0) + g * added.stride(1), added.size(3),
-                  slots + b * cached.stride(0) + g * cached.stride(1));
-    }
-  }
-}
-
 /// Returns the version counter of `tensor`, which increases with each in-place change. Returns 0
 /// for inference tensors, which have no version counter.
 int64_t version_of(const torch::Tensor& tensor) {
@@ -175,6 +155,7 @@ KvCache::Step KvCache::make_step(int64_t tokens, const torch::Tensor& key_mask,
   const bool padded =
       std::any_of(counts.begin(), counts.end(), [&](int64_t count) { return count < tokens; });
   Step step{.tokens = tokens,
+            .padded = padded,
             .aligned = !lengths().empty() && !padded && extended.have_equal_lengths() &&
                        !extended.any_overwritten(),
             .appended = std::vector<bool>(keys_.size(), false)};
@@ -326,19 +307,22 @@ std::pair<torch::Tensor, torch::Tensor> KvCache::append(int64_t layer, const tor
   return {write(keys, key), write(values, value)};
 }
 
-std::optional<KvCache::Slots> KvCache::append_slot(int64_t layer, int64_t batch_size,
-                                                   int64_t num_kv_heads, int64_t head_dim) {
+bool KvCache::can_append_token(int64_t layer, int64_t batch_size, int64_t num_kv_heads,
+                               int64_t head_dim) const {
   const auto index = static_cast<std::size_t>(layer);
-  if (!step_.aligned || step_.tokens != 1 || index >= keys_.size() || step_.appended[index]) {
-    return {};
+  if (step_.tokens != 1 || step_.padded || index >= keys_.size() || step_.appended[index] ||
+      sequences_.any_overwritten()) {
+    return false;
   }
   const auto& keys = keys_[index];
-  const bool matches = keys.scalar_type() == torch::kFloat && keys.is_cpu() &&
-                       keys.size(0) == batch_size && keys.size(1) == num_kv_heads &&
-                       keys.size(3) == head_dim;
-  if (!matches) return {};
+  return keys.scalar_type() == torch::kFloat && keys.is_cpu() && keys.size(0) == batch_size &&
+         keys.size(1) == num_kv_heads && keys.size(3) == head_dim;
+}
+
+KvCache::Slots KvCache::append_token(int64_t layer) {
+  const auto index = static_cast<std::size_t>(layer);
   step_.appended[index] = true;
-  return Slots{keys, values_[index], sequences_.used_slots()};
+  return {keys_[index], values_[index], lengths()};
 }
 
 void KvCache::check_layer(int64_t layer) const {
@@ -386,9 +370,7 @@ torch::Tensor KvCache::write(torch::Tensor& cached, const torch::Tensor& added) 
   const bool batched = added.dim() == 4;
   const auto source = batched ? added : added.unsqueeze(0);
   const auto used = cached.slice(2, 0, sequences_.used_slots());  // (B, G, S, D)
-  if (step_.aligned && step_.tokens == 1 && can_write_step(cached, source)) {
-    write_step(cached, source, used.size(2) - 1);
-  } else if (step_.aligned) {
+  if (step_.aligned) {
     used.slice(2, used.size(2) - step_.tokens).copy_(source);
   } else {
     const auto slots = step_.slots.unsqueeze(-1).expand({cached.size(0), step_.tokens, 1});

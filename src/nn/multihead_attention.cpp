@@ -3,6 +3,7 @@
 #include "attend/nn/kv_cache.h"
 #include "attend/ops/linear.h"
 #include "nn/checks.h"
+#include "nn/decoding_plan.h"
 #include "nn/head_sizes.h"
 #include "nn/new_layers.h"
 #include "nn/submodules.h"
@@ -10,7 +11,6 @@
 #include "ops/attention_checks.h"
 #include "ops/autocast.h"
 #include "ops/block_attention.h"
-#include "ops/decoding_step.h"
 #include "ops/prepared_mask.h"
 
 #include <array>
@@ -207,7 +207,7 @@ AttentionOutput MultiheadAttentionImpl::forward(const torch::Tensor& x, const At
                     value->options.in_features(), ") to equal embed_dim (", dims_.embed_dim,
                     "); for cross-attention, call cross(query, key, value)");
   check_tokens(args, x, x);
-  if (const auto y = decoding_step(x, /*norm=*/nullptr, args, state); y.defined()) return {y, {}};
+  if (const auto y = decoding_step(*this, x, args, state); y.defined()) return {y, {}};
   const auto qkv_heads = project(x, 0, 3);
   return attend_heads({.input = x,
                        .query = qkv_heads[0],
@@ -272,44 +272,6 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
   };
   return split_heads(apply_linear(x, rows(qkv->weight), rows(qkv->bias)))
       .split_with_sizes(counts, -3);
-}
-
-/// Returns the output of a decoding step (B, 1, E) or, with a norm, that of the residual branch
-/// x + f(norm(x)), if a single call can compute it: one token per sequence is appended to an
-/// aligned cache, and attention is causal and without hooks. Otherwise returns an undefined tensor.
-torch::Tensor MultiheadAttentionImpl::decoding_step(const torch::Tensor& x, const StepNorm* norm,
-                                                    const AttentionArgs& args,
-                                                    const ForwardState& state) {
-  const bool is_step = state.cache != nullptr && x.dim() == 3 && x.size(1) == 1;
-  if (!is_step || !qkv || state.cache->sliding_window() > 0 || state.hook != nullptr ||
-      !hooks_.empty()) {
-    return {};
-  }
-  const bool has_dropout = is_training() && options.dropout() > 0;
-  if (!only_causal(args) || args.key_segments.defined() || args.key_positions.defined() ||
-      computes_weights(args, {}) || has_dropout) {
-    return {};
-  }
-  const auto& [_, num_heads, num_kv_heads, head_dim] = dims_;
-  const StepLinear project{qkv->weight, qkv->bias};
-  const StepLinear merge{out->weight, out->bias};
-  if (!can_step(x, norm, project, (num_heads + 2 * num_kv_heads) * head_dim, merge,
-                num_heads * head_dim)) {
-    return {};
-  }
-  const auto slots = state.cache->append_slot(state.layer, x.size(0), num_kv_heads, head_dim);
-  if (!slots) return {};
-  return attention_step({.x = x,
-                         .norm = norm,
-                         .qkv = project,
-                         .out = merge,
-                         .num_heads = num_heads,
-                         .num_kv_heads = num_kv_heads,
-                         .head_dim = head_dim,
-                         .scale = options.scale(),
-                         .keys = slots->keys,
-                         .values = slots->values,
-                         .used = slots->used});
 }
 
 AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {

@@ -1,10 +1,8 @@
 #include "attend/nn/norms.h"
 
 #include "nn/checks.h"
-#include "ops/fast_kernels.h"
+#include "ops/decoding_step.h"
 #include "ops/math_type.h"
-#include "ops/row_products.h"
-#include "ops/step_kernels.h"
 
 #include <ATen/autocast_mode.h>
 #include <ATen/ops/rms_norm.h>
@@ -14,38 +12,6 @@
 #include <limits>
 
 namespace attend {
-namespace {
-
-/// Returns the norm of the rows of `x`, or an undefined tensor if LibTorch's operators are to
-/// compute it: unless `x` has few rows of float32, and no gradients are computed.
-torch::Tensor normalize_few_rows(const torch::Tensor& x, const torch::Tensor& weight,
-                                 const torch::Tensor& bias, double eps, bool subtracts_mean) {
-  const auto width = x.size(-1);
-  const auto has_numbers = [](const torch::Tensor& each) {
-    return each.scalar_type() == torch::kFloat && each.is_contiguous() && each.numel() > 0;
-  };
-  const auto is_vector = [&](const torch::Tensor& each) {
-    return has_numbers(each) && each.numel() == width;
-  };
-  const bool are_supported = has_numbers(x) && x.numel() <= kMaxProductRows * width &&
-                             is_vector(weight) && (!bias.defined() || is_vector(bias));
-  if (!are_supported || !can_use_inference_kernels({&x, &weight, &bias})) {
-    return {};
-  }
-  auto y = torch::empty(x.sizes(), x.options());
-  for (int64_t begin = 0; begin < x.numel(); begin += width) {
-    normalize({.x = x.const_data_ptr<float>() + begin,
-               .weight = weight.const_data_ptr<float>(),
-               .bias = bias.defined() ? bias.const_data_ptr<float>() : nullptr,
-               .y = y.mutable_data_ptr<float>() + begin,
-               .width = width,
-               .eps = eps,
-               .subtracts_mean = subtracts_mean});
-  }
-  return y;
-}
-
-}  // namespace
 
 LayerNormImpl::LayerNormImpl(const LayerNormOptions& options) : options(options) {
   reset();
@@ -61,7 +27,7 @@ void LayerNormImpl::reset() {
 
 torch::Tensor LayerNormImpl::forward(const torch::Tensor& x) {
   check_last_dimension("LayerNorm", x, options.width());
-  const auto y = normalize_few_rows(x, weight, bias, options.eps(), /*subtracts_mean=*/true);
+  const auto y = norm_of_few_rows(x, {weight, bias, options.eps(), /*subtracts_mean=*/true});
   return y.defined() ? y : torch::layer_norm(x, {options.width()}, weight, bias, options.eps());
 }
 
@@ -86,7 +52,7 @@ void RMSNormImpl::reset() {
 torch::Tensor RMSNormImpl::forward(const torch::Tensor& x) {
   check_last_dimension("RMSNorm", x, options.width());
   const auto eps = options.eps().value_or(std::numeric_limits<float>::epsilon());
-  const auto y = normalize_few_rows(x, weight, {}, eps, /*subtracts_mean=*/false);
+  const auto y = norm_of_few_rows(x, {weight, {}, eps, /*subtracts_mean=*/false});
   if (y.defined()) return y;
   // Autocast selects the dtypes itself.
   const bool is_wider = weight.element_size() > x.element_size() &&

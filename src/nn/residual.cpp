@@ -6,9 +6,6 @@
 
 #include <torch/nn/modules/dropout.h>
 
-#include <algorithm>
-#include <typeinfo>
-
 namespace attend {
 
 Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t width,
@@ -35,19 +32,6 @@ Residual::Residual(torch::nn::Module& owner, const std::string& name, int64_t wi
     add(inside_, "stochastic_depth" + name,
         torch::nn::AnyModule(StochasticDepth(options.stochastic_depth())));
   }
-}
-
-const torch::nn::Module* Residual::only_norm() const {
-  const auto changes_nothing = [](const Named& each) {
-    const auto pointer = each.module.ptr();
-    const auto& module = *pointer;
-    const bool is_dropout = typeid(module) == typeid(torch::nn::DropoutImpl) ||
-                            typeid(module) == typeid(StochasticDepthImpl);
-    return is_dropout && !module.is_training();
-  };
-  const bool is_plain = before_.size() == 1 && after_.empty() &&
-                        std::all_of(inside_.begin(), inside_.end(), changes_nothing);
-  return is_plain ? before_.front().module.ptr().get() : nullptr;
 }
 
 void Residual::check_registered(

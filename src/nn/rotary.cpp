@@ -11,10 +11,8 @@ RotaryImpl::RotaryImpl(int64_t head_dim, const RotaryOptions& options)
 }
 
 void RotaryImpl::reset() {
-  const auto frequencies = rotary_frequencies(head_dim, options);
-  key_numbers_.assign(frequencies.begin(), frequencies.end());
-  key_numbers_.push_back(rotary_attention_scaling(options));
-  frequencies_ = Constant(frequencies);
+  numbers_ = rotary_frequencies(head_dim, options);
+  frequencies_ = Constant(numbers_);
 }
 
 void RotaryImpl::after_projection(AttentionContext& context) {
@@ -31,7 +29,8 @@ void RotaryImpl::after_projection(AttentionContext& context) {
 RotaryTables RotaryImpl::shared_tables(const AttentionContext& context,
                                        const torch::Tensor& positions, const torch::Tensor& x) {
   SharedKey key("rotary_tables", x, {positions}, x.size(-2));
-  for (const double number : key_numbers_) key.add(number);
+  for (const double number : numbers_) key.add(number);
+  key.add(rotary_attention_scaling(options));
   return context.state.share(&SharedTensors::rotary, key, [&] {
     const auto tokens = positions.defined() ? positions : positions_like(x, -2);
     const auto exact = to_math_type(tokens, x);  // (T) or (B, T)

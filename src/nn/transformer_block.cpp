@@ -1,11 +1,9 @@
 #include "attend/nn/transformer_block.h"
 
 #include "nn/checks.h"
+#include "nn/decoding_plan.h"
 #include "nn/make_feed_forward.h"
-#include "nn/step_norm.h"
 #include "nn/submodules.h"
-
-#include <typeinfo>
 
 namespace attend {
 
@@ -35,7 +33,9 @@ void TransformerBlockImpl::check_submodules() const {
 torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                             const ForwardState& state) {
   check_sequence("TransformerBlock", x, options.attention().embed_dim());
-  if (const auto y = decoding_step(x, args, state); y.defined()) return y;
+  if (state.shared == nullptr) {  // in a stack, the stack decides
+    if (auto plan = DecodingPlan::of(*this, x, args, state)) return plan->run(x);
+  }
   const auto attend = [&](const torch::Tensor& h) {
     return attention->forward(h, args, state).output;
   };
@@ -55,23 +55,6 @@ torch::Tensor TransformerBlockImpl::forward(const torch::Tensor& x, const Attent
   }
   const auto h = residual1_(x, attend);
   return residual2_(h, feed);
-}
-
-/// Returns the output of a decoding step whose residual branches are computed by one call each.
-/// Otherwise returns an undefined tensor.
-torch::Tensor TransformerBlockImpl::decoding_step(const torch::Tensor& x, const AttentionArgs& args,
-                                                  const ForwardState& state) {
-  if (state.cache == nullptr || options.residual().norm_order() != NormOrder::pre) return {};
-  const auto norm1 = step_norm(residual1_.only_norm());
-  const auto norm2 = step_norm(residual2_.only_norm());
-  const auto pointer = feed_forward.ptr();
-  auto& feed = *pointer;
-  if (!norm1 || !norm2 || typeid(feed) != typeid(FeedForwardImpl)) return {};
-  const auto h = attention->decoding_step(x, &*norm1, args, state);
-  if (!h.defined()) return {};
-  const auto y = static_cast<FeedForwardImpl&>(feed).decoding_step(h, &*norm2);
-  if (y.defined()) return y;
-  return residual2_(h, [&](const torch::Tensor& input) { return feed_forward.forward(input); });
 }
 
 void TransformerBlockImpl::pretty_print(std::ostream& stream) const {

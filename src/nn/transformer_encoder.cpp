@@ -1,6 +1,7 @@
 #include "attend/nn/transformer_encoder.h"
 
 #include "nn/checks.h"
+#include "nn/decoding_plan.h"
 #include "nn/layer_stack.h"
 #include "nn/stack_cache.h"
 
@@ -23,8 +24,10 @@ void TransformerEncoderImpl::reset() {
 torch::Tensor TransformerEncoderImpl::forward(const torch::Tensor& x, const AttentionArgs& args,
                                               const ForwardState& state) {
   check_sequence("TransformerEncoder", x, options.block().attention().embed_dim());
-  const auto y = run_blocks<TransformerBlock>(blocks, {.x = x, .args = args}, state,
-                                              options.gradient_checkpointing());
+  auto plan = DecodingPlan::of(*blocks, x, args, state);
+  const auto y = plan ? plan->run(x)
+                      : run_blocks<TransformerBlock>(blocks, {.x = x, .args = args}, state,
+                                                     options.gradient_checkpointing());
   return norm.is_empty() ? y : norm.forward(y);
 }
 

@@ -5,10 +5,10 @@
 #include "ops/attention_checks.h"
 #include "ops/autocast.h"
 #include "ops/block_attention.h"
+#include "ops/decoding_step.h"
 #include "ops/double_backward.h"
 #include "ops/fast_kernels.h"
 #include "ops/math_type.h"
-#include "ops/one_query.h"
 #include "ops/prepared_mask.h"
 #include "ops/short_attention.h"
 
@@ -98,7 +98,7 @@ AttentionOutput attend_in_kernel(const torch::Tensor& query, const torch::Tensor
                                  const torch::Tensor& value, const PreparedMask& mask,
                                  const ScoreOptions& options) {
   if (query.size(-2) == 1 && !mask.mask.defined() && options.dropout == 0.0) {
-    const auto output = attend_one_query(query, key, value, options.scale);
+    const auto output = one_query_attention(query, key, value, options.scale);
     if (output.defined()) return {output, {}};
   }
   const auto q = cast_for_kernel(query);

@@ -1,15 +1,18 @@
 #pragma once
 
+#include "attend/api.h"
 #include "attend/ops/activation.h"
 
 #include <torch/types.h>
 
+#include <memory>
 #include <optional>
+#include <vector>
 
 namespace attend {
 
 // Parts of a decoding step, each computed by one call without calls of LibTorch's operators, which
-// would take longer than their work in a small model.
+// would take longer than their work in a small model. The parts refer to tensors of modules.
 
 /// A linear layer: x W^T + bias.
 struct StepLinear {
@@ -25,36 +28,75 @@ struct StepNorm {
   bool subtracts_mean = true;  // false: RMSNorm
 };
 
-/// Self-attention of one new token per sequence, whose earlier keys and values are cached.
+/// Rotary position embedding of one token per sequence.
+struct StepRotation {
+  std::vector<float> cos = {};  // (B, R/2)
+  std::vector<float> sin = {};  // (B, R/2)
+  int64_t pairs = 0;            // R/2
+};
+
+/// Self-attention of one new token per sequence, whose earlier keys and values are cached. Queries
+/// and keys are normalized first, and then rotated.
 struct AttentionStep {
-  const torch::Tensor& x;          // (B, 1, E)
-  const StepNorm* norm = nullptr;  // null: no norm, and x is not added
-  StepLinear qkv;                  // N = (H + 2 G) D
-  StepLinear out;                  // K = H D
+  std::optional<StepNorm> norm;  // if set, computes x + attention(norm(x))
+  StepLinear qkv;                // N = (H + 2 G) D
+  StepLinear out;                // K = H D
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
-  std::optional<double> scale;  // 1/sqrt(D) if not set
-  // Slots of the cached vectors (B, G, slots, D), float32, whose vectors are contiguous. The first
-  // `used` slots are in use, the last of them for the new token.
-  const torch::Tensor& keys;
-  const torch::Tensor& values;
-  int64_t used = 0;
+  std::optional<double> scale;                             // 1/sqrt(D) if not set
+  std::optional<StepNorm> query_norm;                      // E = D
+  std::optional<StepNorm> key_norm;                        // E = D
+  std::shared_ptr<const StepRotation> rotation = nullptr;  // null = none
+  bool interleaved = false;                                // as in RotaryOptions
+  int64_t sliding_window = 0;                              // in tokens; 0 = none
 };
 
-/// Returns true if the functions below support these tensors: `x` (..., E) has at most
-/// kMaxProductRows rows, all tensors are in float32, and no gradients are computed. `first` must
-/// return `hidden` numbers for each row, and `second` get `inputs` numbers. `norm` may be null.
-bool can_step(const torch::Tensor& x, const StepNorm* norm, const StepLinear& first, int64_t hidden,
-              const StepLinear& second, int64_t inputs);
+/// The cached vectors of a layer, in float32. The vectors are contiguous.
+struct StepCache {
+  const torch::Tensor& keys;    // (B, G, slots, D)
+  const torch::Tensor& values;  // (B, G, slots, D)
+  // (B): the first slots of a sequence are in use, the last of them for the new token.
+  const std::vector<int64_t>& lengths;
+};
+
+/// A feed-forward.
+struct FeedForwardStep {
+  std::optional<StepNorm> norm;  // if set, computes x + feed_forward(norm(x))
+  StepLinear up;
+  StepLinear down;
+  Activation activation = Activation::relu;
+};
+
+/// Return true if the functions below support these tensors: `x` (..., E) has at most
+/// kMaxProductRows rows, all tensors are in float32, and no gradients are computed.
+ATTEND_API bool can_step(const torch::Tensor& x, const AttentionStep& step);
+ATTEND_API bool can_step(const torch::Tensor& x, const FeedForwardStep& step);
 
 /// Writes the keys and values of the new tokens to their slots, and returns the output (B, 1, E).
-/// With a norm, this is the residual branch x + attention(norm(x)). Requires `can_step`.
-torch::Tensor attention_step(const AttentionStep& step);
+/// Requires `can_step`.
+ATTEND_API torch::Tensor attention_step(const torch::Tensor& x, const AttentionStep& step,
+                                        const StepCache& cache);
 
-/// Returns the output (..., E) of a feed-forward, or an undefined tensor if `can_step` returns
-/// false. With a norm, this is the residual branch x + feed_forward(norm(x)).
-torch::Tensor feed_forward_step(const torch::Tensor& x, const StepNorm* norm, const StepLinear& up,
-                                const StepLinear& down, Activation activation);
+/// Returns the output (..., E) of a feed-forward. Requires `can_step`.
+ATTEND_API torch::Tensor feed_forward_step(const torch::Tensor& x, const FeedForwardStep& step);
+
+/// Returns the rotation of the last tokens of sequences with these lengths, (B). `frequencies`: R/2
+/// numbers; see `rotary_tables`.
+ATTEND_API StepRotation step_rotation(const std::vector<int64_t>& lengths,
+                                      const std::vector<double>& frequencies,
+                                      double attention_scaling);
+
+/// Returns the norm of the rows of `x` (..., E), or an undefined tensor if LibTorch's operators are
+/// to compute it: unless `x` has at most kMaxProductRows rows in float32, and no gradients are
+/// computed.
+ATTEND_API torch::Tensor norm_of_few_rows(const torch::Tensor& x, const StepNorm& norm);
+
+/// Returns the attention output (B, H, 1, D) of one query per sequence, without masks. Returns an
+/// undefined tensor if the kernel does not support the tensors, or if gradients are computed.
+/// `query` (B, H, 1, D), `key` and `value` (B, G, S, D).
+ATTEND_API torch::Tensor one_query_attention(const torch::Tensor& query, const torch::Tensor& key,
+                                             const torch::Tensor& value,
+                                             std::optional<double> scale);
 
 }  // namespace attend

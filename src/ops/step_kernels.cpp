@@ -278,7 +278,7 @@ HWY_EXPORT(ActivateRow);
 
 }  // namespace
 
-void attend(const OneQuery& call) {
+void attend_one_query(const OneQuery& call) {
   HWY_DYNAMIC_DISPATCH(AttendOneQuery)(call);
 }
 

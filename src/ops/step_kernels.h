@@ -25,7 +25,7 @@ struct OneQuery {
 };
 
 /// Computes `output`: the sum of the values, weighted with softmax(query * key * scale).
-ATTEND_API void attend(const OneQuery& call);
+ATTEND_API void attend_one_query(const OneQuery& call);
 
 /// LayerNorm or RMSNorm of one row.
 struct RowNorm {

@@ -1,8 +1,7 @@
-#include "ops/one_query.h"
-
 #include "attend/ops/fast_kernels.h"
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
+#include "ops/decoding_step.h"
 #include "support/kernels.h"
 #include "support/rounding.h"
 #include "support/seed.h"
@@ -45,7 +44,7 @@ TEST_F(AttendOneQuery, EqualsLibTorchForRandomShapesAndStrides) {
     const auto q = random(heads, 1), k = random(groups, keys), v = random(groups, keys);
     const auto scale = draw(0, 1) == 1 ? std::make_optional(0.3) : std::nullopt;
     SCOPED_TRACE(testing::Message() << q.sizes() << " and " << k.sizes());
-    const auto y = attend_one_query(q, k, v, scale);
+    const auto y = one_query_attention(q, k, v, scale);
     ASSERT_TRUE(y.defined());
     EXPECT_TRUE(equals_in_float64(y, {q, k, v},
                                   [&](const Tensors& in) {
@@ -59,14 +58,14 @@ TEST_F(AttendOneQuery, EqualsLibTorchForRandomShapesAndStrides) {
 
 TEST_F(AttendOneQuery, CountsTheOperationsOfBothProducts) {
   const FlopCounter counter;
-  attend_one_query(query, key, value, {});
+  one_query_attention(query, key, value, {});
   EXPECT_EQ(counter.flops(), 2 * 2 * 2 * 4 * 5 * 8);
 }
 
 TEST_F(AttendOneQuery, LeavesOtherCallsToLibTorch) {
   const auto double_type = torch::kDouble;
   const auto is_left = [](const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v) {
-    return !attend_one_query(q, k, v, {}).defined();
+    return !one_query_attention(q, k, v, {}).defined();
   };
   EXPECT_FALSE(is_left(query, key, value));
   EXPECT_TRUE(is_left(query.to(double_type), key.to(double_type), value.to(double_type)));

@@ -19,15 +19,15 @@ struct StepKernels : InstructionSetTest {
   static torch::Tensor run(const torch::Tensor& query, const torch::Tensor& keys,
                            const torch::Tensor& values, float scale) {
     auto output = torch::empty(query.sizes());
-    attend({.query = query.const_data_ptr<float>(),
-            .keys = keys.const_data_ptr<float>(),
-            .values = values.const_data_ptr<float>(),
-            .output = output.mutable_data_ptr<float>(),
-            .key_stride = keys.stride(0),
-            .value_stride = values.stride(0),
-            .count = keys.size(0),
-            .head_dim = query.size(0),
-            .scale = scale});
+    attend_one_query({.query = query.const_data_ptr<float>(),
+                      .keys = keys.const_data_ptr<float>(),
+                      .values = values.const_data_ptr<float>(),
+                      .output = output.mutable_data_ptr<float>(),
+                      .key_stride = keys.stride(0),
+                      .value_stride = values.stride(0),
+                      .count = keys.size(0),
+                      .head_dim = query.size(0),
+                      .scale = scale});
     return output;
   }
 };

@@ -15,8 +15,6 @@
 
 namespace attend {
 
-struct StepNorm;
-
 /// Activation of a feed-forward layer: an `Activation`, or a function that maps a tensor (..., F)
 /// to a tensor of the same shape.
 using FeedForwardActivation =
@@ -69,10 +67,6 @@ class ATTEND_API FeedForwardImpl : public Cloneable<FeedForwardImpl> {
   torch::nn::Linear up{nullptr};        ///< E -> F, or 2F if gated
   torch::nn::Linear down{nullptr};      ///< F -> E
   torch::nn::Dropout dropout{nullptr};  ///< after the activation
-
- private:
-  friend class TransformerBlockImpl;
-  torch::Tensor decoding_step(const torch::Tensor& x, const StepNorm* norm);
 };
 TORCH_MODULE(FeedForward);
 

@@ -7,7 +7,6 @@
 #include <torch/types.h>
 
 #include <cstddef>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -159,6 +158,24 @@ class ATTEND_API KvCache {
   std::pair<torch::Tensor, torch::Tensor> append(int64_t layer, const torch::Tensor& key,
                                                  const torch::Tensor& value);
 
+  /// The memory of a layer.
+  struct Slots {
+    const torch::Tensor& keys;    ///< (B, G, slots, D)
+    const torch::Tensor& values;  ///< (B, G, slots, D)
+    const std::vector<int64_t>&
+        lengths;  ///< (B): the new token of sequence b is in the slot before
+  };
+
+  /// Returns true if `append_token(layer)` accepts keys and values (B, G, 1, D) in float32 on the
+  /// CPU: if `append` would accept them, the last `extend` had no padding, and no tokens have been
+  /// overwritten.
+  bool can_append_token(int64_t layer, int64_t batch_size, int64_t num_kv_heads,
+                        int64_t head_dim) const;
+
+  /// As `append` for one token per sequence, but the caller writes its keys and values. Requires
+  /// `can_append_token`.
+  Slots append_token(int64_t layer);
+
   /// Returns the keys and values of a memory, such as an encoder's output, for the cross-attention
   /// of `layer`. `project` computes them; the result is cached. `project` is called again if
   /// `memory` is a different tensor than in the last call for `layer`, if `memory` was changed in
@@ -169,21 +186,6 @@ class ATTEND_API KvCache {
       c10::function_ref<std::pair<torch::Tensor, torch::Tensor>()> project);
 
  private:
-  friend class MultiheadAttentionImpl;
-
-  /// The memory of a layer.
-  struct Slots {
-    torch::Tensor keys;    ///< (B, G, slots, D)
-    torch::Tensor values;  ///< (B, G, slots, D)
-    int64_t used;          ///< number of slots in use, the last for the token of the last `extend`
-  };
-
-  /// As `append` for one token per sequence, but the caller writes its keys and values (B, G, 1, D)
-  /// to the last slot. Returns std::nullopt, and changes nothing, unless `append` would accept them
-  /// in float32 and `is_aligned()` is true.
-  std::optional<Slots> append_slot(int64_t layer, int64_t batch_size, int64_t num_kv_heads,
-                                   int64_t head_dim);
-
   /// The sequences, without their keys and values. The slot of each token follows from these
   /// numbers: the token at position p is in slot p % max_seq_len, until a later token overwrites
   /// it.
@@ -214,6 +216,7 @@ class ATTEND_API KvCache {
     torch::Tensor slots = {};  // shape of positions; indices into dimension 2 of keys_; see aligned
     torch::Tensor key_positions = {};  // (B, S), -1 = empty
     torch::Tensor key_mask = {};       // (B, S), true = not empty
+    bool padded = false;
     bool aligned = true;  // see is_aligned(); if true, slots is undefined: the last slots in use
     std::vector<bool> appended = {};  // (L)
   };

@@ -19,8 +19,6 @@
 
 namespace attend {
 
-struct StepNorm;
-
 /// Options for `MultiheadAttention`.
 ///
 ///     MultiheadAttentionOptions(512, 8);                                // head_dim 64
@@ -120,6 +118,18 @@ class ATTEND_API MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImp
   torch::nn::Linear value{nullptr};   ///< value projection; empty if `qkv` is used
   torch::nn::Linear out{nullptr};     ///< output projection
 
+  /// Returns the dimensions, with the defaults of options that are not set.
+  const AttentionDims& dims() const { return dims_; }
+
+  /// A hook, which is a submodule.
+  struct Hook {
+    std::string name;                           ///< name of the submodule
+    std::shared_ptr<torch::nn::Module> module;  ///< the submodule
+    AttentionHook* hook;                        ///< same object as `module`
+  };
+  /// Returns the hooks, in the order in which they are called.
+  const std::vector<Hook>& hooks() const { return hooks_; }
+
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
                            {2, torch::nn::AnyValue(ForwardState())})
@@ -129,16 +139,8 @@ class ATTEND_API MultiheadAttentionImpl : public Cloneable<MultiheadAttentionImp
   /// `x` (..., T, width); each projection (..., H or G, T, D).
   std::vector<torch::Tensor> project(const torch::Tensor& x, std::size_t first, std::size_t count);
   AttentionOutput attend_heads(AttentionContext context);
-  friend class TransformerBlockImpl;
-  torch::Tensor decoding_step(const torch::Tensor& x, const StepNorm* norm,
-                              const AttentionArgs& args, const ForwardState& state);
 
   AttentionDims dims_{};
-  struct Hook {
-    std::string name;  // of the submodule
-    std::shared_ptr<torch::nn::Module> module;
-    AttentionHook* hook;  // same object as `module`
-  };
   std::vector<Hook> hooks_;
 };
 ATTEND_MODULE(MultiheadAttention,

@@ -85,25 +85,27 @@ class ATTEND_API Residual {
   void check_registered(const torch::nn::Module& owner,
                         const std::vector<std::shared_ptr<torch::nn::Module>>& children) const;
 
- private:
-  friend class TransformerBlockImpl;
-
-  /// Returns the norm if the branch computes x + f(norm(x)) in its current mode, otherwise null.
-  const torch::nn::Module* only_norm() const;
-
+  /// A module of the branch.
   struct Named {
-    std::string name;
-    torch::nn::AnyModule module;
+    std::string name;             ///< name of the submodule
+    torch::nn::AnyModule module;  ///< the submodule
   };
+  /// Returns the modules that are applied to the input of the function.
+  const std::vector<Named>& before() const { return before_; }
+  /// Returns the modules that are applied to the output of the function.
+  const std::vector<Named>& inside() const { return inside_; }
+  /// Returns the modules that are applied to the sum.
+  const std::vector<Named>& after() const { return after_; }
 
+ private:
   static torch::Tensor run(std::vector<Named>& modules, torch::Tensor x) {
     for (auto& each : modules) x = each.module.forward(x);
     return x;
   }
 
-  std::vector<Named> before_;  // applied to the input of the function
-  std::vector<Named> inside_;  // applied to the output of the function
-  std::vector<Named> after_;   // applied to the sum
+  std::vector<Named> before_;
+  std::vector<Named> inside_;
+  std::vector<Named> after_;
 };
 
 }  // namespace attend

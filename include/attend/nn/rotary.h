@@ -33,6 +33,9 @@ class ATTEND_API RotaryImpl : public Cloneable<RotaryImpl>, public AttentionHook
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
 
+  /// Returns `rotary_frequencies(head_dim, options)`.
+  const std::vector<double>& frequencies() const { return numbers_; }
+
   int64_t head_dim;       ///< width D of each head
   RotaryOptions options;  ///< options passed to the constructor
 
@@ -41,7 +44,7 @@ class ATTEND_API RotaryImpl : public Cloneable<RotaryImpl>, public AttentionHook
                              const torch::Tensor& x);
 
   Constant frequencies_;
-  std::vector<double> key_numbers_;  // frequencies and attention scaling, for the SharedKey
+  std::vector<double> numbers_;  // as `frequencies_`
 };
 TORCH_MODULE(Rotary);
 

@@ -94,16 +94,18 @@ class ATTEND_API TransformerBlockImpl : public Cloneable<TransformerBlockImpl> {
   MultiheadAttention attention{nullptr};  ///< self-attention
   torch::nn::AnyModule feed_forward;      ///< FeedForward, MixtureOfExperts or a custom module
 
+  /// Returns the branch of the attention; the only branch with `NormOrder::parallel`.
+  Residual& residual1() { return residual1_; }
+  /// Returns the branch of the feed-forward. Empty with `NormOrder::parallel`.
+  Residual& residual2() { return residual2_; }
+
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())},
                            {2, torch::nn::AnyValue(ForwardState())})
 
  private:
-  torch::Tensor decoding_step(const torch::Tensor& x, const AttentionArgs& args,
-                              const ForwardState& state);
-
-  Residual residual1_;  // branch of attention; the only branch with NormOrder::parallel
-  Residual residual2_;  // branch of feed_forward
+  Residual residual1_;
+  Residual residual2_;
 };
 ATTEND_MODULE(TransformerBlock,
               (const torch::Tensor& x, const AttentionArgs& args = {},
