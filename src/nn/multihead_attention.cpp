@@ -5,13 +5,12 @@
 #include "nn/checks.h"
 #include "nn/decoding_plan.h"
 #include "nn/head_sizes.h"
+#include "nn/kv_cache_hook.h"
 #include "nn/new_layers.h"
+#include "nn/shared_masks.h"
 #include "nn/submodules.h"
-#include "ops/attention_call.h"
 #include "ops/attention_checks.h"
 #include "ops/autocast.h"
-#include "ops/block_attention.h"
-#include "ops/prepared_mask.h"
 
 #include <array>
 #include <numeric>
@@ -30,107 +29,6 @@ void check_tokens(const AttentionArgs& args, const torch::Tensor& query, const t
   check_per_token("positions", args.positions, query);
   check_per_token("key_positions", args.key_positions, key);
 }
-
-/// Hook that makes an attention layer use a `KvCache`: appends the new keys and values to the
-/// cache, replaces them with all keys and values of the cache, and sets the positions and the key
-/// mask.
-///
-///     KvCacheHook hook(cache);
-class KvCacheHook : public AttentionHook {
- public:
-  explicit KvCacheHook(KvCache& cache) : cache_(cache) {}
-
-  void after_projection(AttentionContext& context) override {
-    cache_.check_append(context.state.layer, context.key.size(-2));
-    auto& args = context.args;
-    TORCH_CHECK_VALUE(!args.positions.defined() && !args.key_positions.defined(),
-                      "positions must not be set with a KvCache, which computes them");
-    TORCH_CHECK_VALUE(!args.key_mask.defined(),
-                      "key_mask must not be set with a KvCache: pass it to KvCache::extend");
-    TORCH_CHECK_VALUE(!args.segments.defined() && !args.key_segments.defined(),
-                      "segments must not be set with a KvCache: each row of the batch is one "
-                      "sequence");
-    TORCH_CHECK_VALUE(!args.mask.defined() || cache_.is_aligned(), "mask ", args.mask.sizes(),
-                      " requires a KvCache whose sequences have equal lengths, whose last "
-                      "KvCache::extend had no padding, and in which no tokens were overwritten");
-    TORCH_CHECK_VALUE(args.causal || args.mask.defined(),
-                      "causal must be true with a KvCache: earlier tokens cannot attend to later "
-                      "ones; for other patterns pass a mask (T, S)");
-    args.positions = cache_.query_positions();
-  }
-
-  void before_attention(AttentionContext& context) override {
-    std::tie(context.key, context.value) =
-        cache_.append(context.state.layer, context.key, context.value);
-    auto& args = context.args;
-    if (cache_.is_aligned()) {
-      // The default positions are correct: the last query has the position of the last key. With
-      // default positions, a single query needs no causal mask.
-      args.positions.reset();
-      return;
-    }
-    args.key_positions = cache_.key_positions();
-    args.key_mask = cache_.key_mask();
-  }
-
-  torch::Tensor after_attention(const AttentionContext& context,
-                                const torch::Tensor& output) override {
-    // The window is checked here because another hook may set it in before_attention.
-    const auto window = context.args.sliding_window;
-    TORCH_CHECK_VALUE(
-        cache_.sliding_window() == 0 || (window > 0 && window <= cache_.sliding_window()),
-        "the attention's sliding_window (", window, window == 0 ? ", none" : "",
-        ") must be positive and at most the KvCache's sliding_window (", cache_.sliding_window(),
-        ")");
-    return output;
-  }
-
- private:
-  KvCache& cache_;
-};
-
-/// The masks and biases of an attention module. Layers with the same arguments share the mask. They
-/// share the sum of mask and bias only if they also share the bias.
-class SharedMasks : public MaskSource {
- public:
-  explicit SharedMasks(AttentionContext& context) : context_(context) {}
-
-  bool has_offset_bias() const override { return !context_.offset_biases.empty(); }
-
-  torch::Tensor offset_bias(const AttentionCall& call) override {
-    torch::Tensor sum;
-    for (auto* bias : context_.offset_biases) {
-      const auto offsets = all_offsets(call.query, call.key).unsqueeze(0);
-      const auto values = bias->bias_of(offsets, context_).squeeze(-2);  // (H, S + T - 1)
-      sum = sum.defined() ? sum + values : values;
-    }
-    return sum;
-  }
-
-  PreparedMask mask(const AttentionCall& call) override {
-    const auto& [query, key, value, args, _, self_attention] = call;
-    for (auto* bias : context_.offset_biases) bias->add_bias(context_);
-    const auto& options = context_.options;  // the options of the call, with these biases
-    const SharedKey inputs("mask", query,
-                           {args.mask, args.key_mask, args.segments, args.key_segments,
-                            args.positions, args.key_positions},
-                           query.dim(), query.size(-2), key.size(-2), args.causal,
-                           args.sliding_window, context_.cross, computes_weights(args, options),
-                           options.bias.defined(), options.scale.value_or(1.0) > 0.0);
-    const auto mask = context_.state.share(&SharedTensors::masks, inputs, [&] {
-      return prepare_mask(call.query, call.key, call.args, context_.options, call.self_attention);
-    });
-    if (!options.bias.defined()) return mask;
-    const auto with_bias = [&] { return add_bias(mask, context_.options.bias, call.query); };
-    if (!options.bias.is_same(context_.shared_bias)) return with_bias();
-    return context_.state.share(
-        &SharedTensors::biased_masks,
-        {"mask_with_bias", query, {mask.mask, mask.fully_masked_rows, options.bias}}, with_bias);
-  }
-
- private:
-  AttentionContext& context_;
-};
 
 /// Under autocast, casts queries, keys and values back to `dtype`, because a norm in a hook may
 /// have returned float32. Otherwise, does nothing.
