@@ -3,7 +3,6 @@
 #include "ops/fast_kernels.h"
 #include "ops/fast_linear.h"
 #include "ops/in_parallel.h"
-#include "ops/phases.h"
 #include "ops/row_products.h"
 #include "ops/step_kernels.h"
 

@@ -5,6 +5,7 @@
 #include <c10/util/FunctionRef.h>
 
 #include <cstdint>
+#include <initializer_list>
 
 namespace attend {
 
@@ -13,5 +14,16 @@ namespace attend {
 /// threads.
 ATTEND_API void in_parallel(int64_t count, int64_t grain,
                             c10::function_ref<void(int64_t, int64_t)> run);
+
+/// Work that begins when the previous phase has ended.
+struct Phase {
+  int64_t count = 0;
+  int64_t grain = 1;
+  c10::function_ref<void(int64_t, int64_t)> run;  // must not throw
+};
+
+/// Calls `in_parallel(count, grain, run)` for each phase, but starts the threads once: between two
+/// phases, they wait for each other without sleeping.
+ATTEND_API void in_phases(std::initializer_list<Phase> phases);
 
 }  // namespace attend

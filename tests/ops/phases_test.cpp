@@ -1,5 +1,4 @@
-#include "ops/phases.h"
-
+#include "ops/in_parallel.h"
 #include "support/seed.h"
 
 #include <ATen/Parallel.h>
