@@ -22,6 +22,11 @@ c10::IValue tuple_of_tensors(const Tensors& tensors) {
   return c10::ivalue::Tuple::create({tensors.begin(), tensors.end()});
 }
 
+/// Returns random small integers: results then do not depend on the order of sums.
+Tensor integers(torch::IntArrayRef sizes) {
+  return torch::randint(-9, 10, sizes, torch::kFloat);
+}
+
 /// Writes the tensors of inputs with other batch sizes, and the outputs of `function`.
 template <typename Function, typename Inputs>
 void write_values(const std::filesystem::path& path, const Function& function,
@@ -32,7 +37,7 @@ void write_values(const std::filesystem::path& path, const Function& function,
     auto inputs = example;
     Tensors tensors;
     visit_tensors(inputs, [&](Tensor& tensor) {
-      tensor = torch::randn({batch, tensor.size(1)});
+      tensor = integers({batch, tensor.size(1)});
       tensors.push_back(tensor);
     });
     const auto outputs = Outputs(std::apply(function, inputs)).tensors;
@@ -48,7 +53,8 @@ void write_values(const std::filesystem::path& path, const Function& function,
 void write_nested_cases(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder);
   torch::nn::Linear linear(4, 3);
-  const auto x = torch::randn({2, 4});
+  for (auto& parameter : linear->parameters()) parameter.set_data(integers(parameter.sizes()));
+  const auto x = integers({2, 4});
   const auto write = [&](const std::string& name, const auto& function, const auto& example,
                          ExportOptions options) {
     std::size_t input = 0;
