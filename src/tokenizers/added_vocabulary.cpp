@@ -168,7 +168,7 @@ Pieces AddedVocabulary::split(std::string_view text,
       if (inner.begin == inner.end) return;
       const auto piece = std::string_view(part.text).substr(inner.begin, inner.end - inner.begin);
       pieces.append(id >= 0 ? std::string_view() : piece, id,
-                    std::clamp(part.first_size, inner.begin, inner.end) - inner.begin);
+                    first_size_in(inner, part.first_size));
     });
   });
   return pieces;

@@ -117,7 +117,7 @@ void apply(const Strip& options, NormalizedText& text) {
     if (!is_whitespace(next_character(text.text, position))) break;
     end = last;
   }
-  text.first_size = std::clamp(text.first_size, begin, end) - begin;
+  text.first_size = first_size_in({begin, end}, text.first_size);
   text.text = text.text.substr(begin, end - begin);
 }
 

@@ -11,6 +11,11 @@
 
 namespace attend::tokenizers {
 
+/// Returns how many of the first `first_size` bytes of a text are in the part `span`.
+inline std::size_t first_size_in(Span span, std::size_t first_size) {
+  return std::clamp(first_size, span.begin, span.end) - span.begin;
+}
+
 /// A text that a normalizer changes.
 struct NormalizedText {
   std::string text;
@@ -59,7 +64,7 @@ struct Pieces {
       split(text_of(piece), [&](Span span) {
         if (span.begin == span.end) return;
         result.push_back({piece.begin + span.begin, piece.begin + span.end, -1,
-                          std::clamp(piece.first_size, span.begin, span.end) - span.begin});
+                          first_size_in(span, piece.first_size)});
       });
     }
     pieces.swap(result);
