@@ -1,4 +1,3 @@
-#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/models/prepare_for_inference.h"
 #include "attend/ops/fast_kernels.h"
@@ -11,10 +10,11 @@
 #include "commands.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
-#include "number_text.h"
 #include "options.h"
-#include "table_text.h"
-#include "terminal.h"
+#include "terminal/activity.h"
+#include "terminal/number_text.h"
+#include "terminal/table_text.h"
+#include "terminal/terminal.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>

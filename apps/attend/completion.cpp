@@ -1,9 +1,9 @@
 #include "completion.h"
 
 #include "explain/examples.h"
-#include "help_formatter.h"
 #include "io/shell_text.h"
-#include "recipe_files.h"
+#include "recipes/recipe_files.h"
+#include "terminal/help_formatter.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

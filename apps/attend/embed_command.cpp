@@ -1,4 +1,3 @@
-#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/train/answer.h"
@@ -8,12 +7,13 @@
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "options.h"
-#include "output_file.h"
-#include "run_option.h"
-#include "table_text.h"
-#include "terminal.h"
-#include "text_model.h"
-#include "texts_option.h"
+#include "runs/run_option.h"
+#include "terminal/activity.h"
+#include "terminal/output_file.h"
+#include "terminal/table_text.h"
+#include "terminal/terminal.h"
+#include "texts/text_model.h"
+#include "texts/texts_option.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,11 +1,11 @@
 #include "error_message.h"
 
 #include "attend/input_error.h"
-#include "help_formatter.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
-#include "recipe_flags.h"
+#include "recipes/recipe_flags.h"
+#include "terminal/help_formatter.h"
 
 #include <c10/util/Exception.h>
 #include <fmt/format.h>

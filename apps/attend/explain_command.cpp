@@ -9,11 +9,11 @@
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
-#include "number_text.h"
 #include "options.h"
-#include "output_file.h"
-#include "run_option.h"
-#include "terminal.h"
+#include "runs/run_option.h"
+#include "terminal/number_text.h"
+#include "terminal/output_file.h"
+#include "terminal/terminal.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,4 +1,3 @@
-#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/model_export/export_plan.h"
@@ -7,10 +6,11 @@
 #include "io/files.h"
 #include "io/utf8.h"
 #include "options.h"
-#include "output_file.h"
 #include "report/encoding.h"
-#include "run_option.h"
-#include "text_model.h"
+#include "runs/run_option.h"
+#include "terminal/activity.h"
+#include "terminal/output_file.h"
+#include "texts/text_model.h"
 #include "train/recipe_fields.h"
 
 #include <fmt/format.h>

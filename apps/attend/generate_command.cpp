@@ -5,10 +5,10 @@
 #include "commands.h"
 #include "io/parse_json.h"
 #include "options.h"
-#include "prompt.h"
-#include "run_option.h"
-#include "terminal.h"
-#include "text_model.h"
+#include "runs/run_option.h"
+#include "terminal/terminal.h"
+#include "texts/prompt.h"
+#include "texts/text_model.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

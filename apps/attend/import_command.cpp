@@ -1,4 +1,3 @@
-#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/nn/parameter_count.h"
@@ -10,6 +9,7 @@
 #include "io/files.h"
 #include "io/new_folder.h"
 #include "io/utf8.h"
+#include "terminal/activity.h"
 #include "train/run_files.h"
 #include "train/run_lock.h"
 #include "train/run_record.h"

@@ -8,15 +8,15 @@
 #include "attend/pt2/pt2_contents.h"
 #include "attend/train/checkpoint_store.h"
 #include "commands.h"
-#include "inspect_run.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
-#include "number_text.h"
 #include "options.h"
-#include "run_option.h"
-#include "table_text.h"
-#include "tensor_table.h"
+#include "runs/inspect_run.h"
+#include "runs/run_option.h"
+#include "terminal/number_text.h"
+#include "terminal/table_text.h"
+#include "terminal/tensor_table.h"
 
 #include <fmt/format.h>
 

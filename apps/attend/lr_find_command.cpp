@@ -1,4 +1,3 @@
-#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/train/device.h"
 #include "attend/train/learning_rate_search.h"
@@ -7,8 +6,9 @@
 #include "commands.h"
 #include "io/parse_json.h"
 #include "options.h"
-#include "recipe_files.h"
-#include "recipe_flags.h"
+#include "recipes/recipe_files.h"
+#include "recipes/recipe_flags.h"
+#include "terminal/activity.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -4,9 +4,9 @@
 #include "attend/version.h"
 #include "commands.h"
 #include "error_message.h"
-#include "help_formatter.h"
-#include "stop_signal.h"
-#include "terminal.h"
+#include "terminal/help_formatter.h"
+#include "terminal/stop_signal.h"
+#include "terminal/terminal.h"
 
 #include <CLI/App.hpp>
 #include <CLI/Config.hpp>

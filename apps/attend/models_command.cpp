@@ -1,6 +1,6 @@
 #include "commands.h"
 #include "io/parse_json.h"
-#include "recipe_files.h"
+#include "recipes/recipe_files.h"
 #include "train/recipe_file.h"
 
 #include <fmt/format.h>

@@ -2,13 +2,13 @@
 #include "attend/io/vocabulary.h"
 #include "attend/train/answer.h"
 #include "commands.h"
-#include "evaluation_text.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
 #include "options.h"
-#include "run_option.h"
-#include "terminal.h"
-#include "texts_option.h"
+#include "runs/evaluation_text.h"
+#include "runs/run_option.h"
+#include "terminal/terminal.h"
+#include "texts/texts_option.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,10 @@
 #include "attend/train/run_directory.h"
 #include "commands.h"
 #include "io/utf8.h"
-#include "number_text.h"
 #include "options.h"
-#include "output_file.h"
 #include "report/write_report.h"
+#include "terminal/number_text.h"
+#include "terminal/output_file.h"
 
 #include <fmt/format.h>
 

@@ -1,13 +1,13 @@
 #include "attend/input_error.h"
 #include "commands.h"
 #include "error_message.h"
-#include "help_formatter.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
-#include "number_text.h"
-#include "run_overview.h"
-#include "table_text.h"
-#include "terminal.h"
+#include "runs/run_overview.h"
+#include "terminal/help_formatter.h"
+#include "terminal/number_text.h"
+#include "terminal/table_text.h"
+#include "terminal/terminal.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

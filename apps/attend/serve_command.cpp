@@ -3,9 +3,9 @@
 #include "commands.h"
 #include "serve/page_server.h"
 #include "serve/server_option.h"
-#include "stop_signal.h"
-#include "table_text.h"
-#include "terminal.h"
+#include "terminal/stop_signal.h"
+#include "terminal/table_text.h"
+#include "terminal/terminal.h"
 
 #include <chrono>
 #include <cstdlib>

@@ -5,8 +5,8 @@
 //         | "activity MILLISECONDS NAME" (with 3 of 4 parts done)
 //         | "columns N" (resizes the terminal) | "failure" (throws)
 
-#include "activity.h"
-#include "progress_line.h"
+#include "terminal/activity.h"
+#include "terminal/progress_line.h"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

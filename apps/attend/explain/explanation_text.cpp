@@ -1,10 +1,10 @@
 #include "explain/explanation_text.h"
 
-#include "heat_color.h"
-#include "help_formatter.h"
 #include "io/utf8.h"
-#include "table_text.h"
-#include "terminal.h"
+#include "terminal/heat_color.h"
+#include "terminal/help_formatter.h"
+#include "terminal/table_text.h"
+#include "terminal/terminal.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "report/comparison.h"
 
 #include "attend/train/run_directory.h"
-#include "number_text.h"
+#include "terminal/number_text.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>

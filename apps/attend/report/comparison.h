@@ -1,7 +1,7 @@
 #pragma once
 
 #include "report/html.h"
-#include "run_overview.h"
+#include "runs/run_overview.h"
 
 #include <cstddef>
 #include <string>

@@ -11,7 +11,7 @@
 #include "report/metrics_data.h"
 #include "report/model_data.h"
 #include "report/thinned.h"
-#include "run_overview.h"
+#include "runs/run_overview.h"
 #include "train/json_lines.h"
 #include "train/run_record.h"
 

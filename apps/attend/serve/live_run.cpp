@@ -6,7 +6,7 @@
 #include "explain/explanation_json.h"
 #include "io/parse_json.h"
 #include "report/attention_data.h"
-#include "run_overview.h"
+#include "runs/run_overview.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>

@@ -1,10 +1,10 @@
-#include "text_report.h"
+#include "runs/text_report.h"
 
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/attention_recorder.h"
 #include "error_message.h"
-#include "heat_color.h"
 #include "io/utf8.h"
+#include "terminal/heat_color.h"
 #include "train/samples.h"
 
 #include <fmt/format.h>

@@ -1,10 +1,10 @@
-#include "recipe_files.h"
+#include "recipes/recipe_files.h"
 
 #include "attend/input_error.h"
 #include "attend/train/run_directory.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
-#include "recipe_flags.h"
+#include "recipes/recipe_flags.h"
 #include "train/recipe_fields.h"
 #include "train/run_files.h"
 

@@ -1,20 +1,20 @@
-#include "sweep.h"
+#include "runs/sweep.h"
 
-#include "activity.h"
 #include "attend/input_error.h"
 #include "attend/train/device.h"
 #include "error_message.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "io/utf8.h"
-#include "overrides.h"
-#include "recipe_files.h"
-#include "stop_signal.h"
-#include "table_text.h"
-#include "terminal.h"
+#include "recipes/overrides.h"
+#include "recipes/recipe_files.h"
+#include "runs/train_run.h"
+#include "terminal/activity.h"
+#include "terminal/stop_signal.h"
+#include "terminal/table_text.h"
+#include "terminal/terminal.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
-#include "train_run.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

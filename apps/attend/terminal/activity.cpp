@@ -1,6 +1,6 @@
-#include "activity.h"
+#include "terminal/activity.h"
 
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

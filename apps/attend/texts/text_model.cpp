@@ -1,9 +1,9 @@
-#include "text_model.h"
+#include "texts/text_model.h"
 
 #include "attend/input_error.h"
 #include "attend/tokenizers/published_tokenizer.h"
 #include "attend/train/answer.h"
-#include "prompt.h"
+#include "texts/prompt.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-#include "task_cache.h"
+#include "runs/task_cache.h"
 
-#include "recipe_files.h"
+#include "recipes/recipe_files.h"
 
 namespace attend::app {
 

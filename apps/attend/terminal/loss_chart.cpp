@@ -1,4 +1,4 @@
-#include "loss_chart.h"
+#include "terminal/loss_chart.h"
 
 #include <fmt/format.h>
 

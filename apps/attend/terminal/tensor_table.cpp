@@ -1,8 +1,8 @@
-#include "tensor_table.h"
+#include "terminal/tensor_table.h"
 
 #include "io/utf8.h"
-#include "number_text.h"
-#include "table_text.h"
+#include "terminal/number_text.h"
+#include "terminal/table_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

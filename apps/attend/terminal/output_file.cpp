@@ -1,4 +1,4 @@
-#include "output_file.h"
+#include "terminal/output_file.h"
 
 #include "attend/input_error.h"
 #include "attend/pretrained/pretrained.h"

@@ -1,10 +1,10 @@
-#include "prompt.h"
+#include "texts/prompt.h"
 
 #include "attend/input_error.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "options.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 #include <iostream>
 

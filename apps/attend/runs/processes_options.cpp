@@ -1,4 +1,4 @@
-#include "processes_options.h"
+#include "runs/processes_options.h"
 
 #include "options.h"
 

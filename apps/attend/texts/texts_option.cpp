@@ -1,10 +1,10 @@
-#include "texts_option.h"
+#include "texts/texts_option.h"
 
 #include "attend/input_error.h"
 #include "io/files.h"
 #include "io/utf8.h"
 #include "options.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "prompt.h"
+#include "texts/prompt.h"
 
 #include <CLI/App.hpp>
 

@@ -1,4 +1,4 @@
-#include "table_text.h"
+#include "terminal/table_text.h"
 
 #include "io/utf8.h"
 

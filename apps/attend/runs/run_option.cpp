@@ -1,10 +1,10 @@
-#include "run_option.h"
+#include "runs/run_option.h"
 
 #include "attend/input_error.h"
 #include "attend/train/device.h"
 #include "attend/train/run_directory.h"
 #include "options.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 #include "train/run_files.h"
 
 #include <fmt/format.h>

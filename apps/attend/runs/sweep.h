@@ -2,7 +2,7 @@
 
 #include "attend/train/recipe.h"
 #include "attend/train/recipe_run.h"
-#include "recipe_flags.h"
+#include "recipes/recipe_flags.h"
 
 #include <filesystem>
 #include <functional>

@@ -1,10 +1,10 @@
-#include "run_overview.h"
+#include "runs/run_overview.h"
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors_header.h"
 #include "attend/train/run_directory.h"
 #include "error_message.h"
-#include "terminal.h"
+#include "terminal/terminal.h"
 #include "train/loss_curves.h"
 #include "train/recipe_fields.h"
 #include "train/run_lock.h"

@@ -1,4 +1,4 @@
-#include "stop_signal.h"
+#include "terminal/stop_signal.h"
 
 #include <array>
 #include <csignal>

@@ -1,8 +1,8 @@
-#include "evaluation_text.h"
+#include "runs/evaluation_text.h"
 
 #include "attend/train/confusion_matrix.h"
 #include "io/utf8.h"
-#include "table_text.h"
+#include "terminal/table_text.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "overrides.h"
+#include "recipes/overrides.h"
 
 #include <nlohmann/json.hpp>
 

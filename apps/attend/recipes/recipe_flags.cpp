@@ -1,4 +1,4 @@
-#include "recipe_flags.h"
+#include "recipes/recipe_flags.h"
 
 #include "attend/input_error.h"
 #include "attend/train/read_labelled_lines.h"
@@ -7,7 +7,7 @@
 #include "io/utf8.h"
 #include "nearest_name.h"
 #include "options.h"
-#include "recipe_files.h"
+#include "recipes/recipe_files.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>

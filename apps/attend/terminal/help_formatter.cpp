@@ -1,4 +1,4 @@
-#include "help_formatter.h"
+#include "terminal/help_formatter.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

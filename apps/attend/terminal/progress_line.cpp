@@ -1,7 +1,7 @@
-#include "progress_line.h"
+#include "terminal/progress_line.h"
 
-#include "number_text.h"
-#include "terminal.h"
+#include "terminal/number_text.h"
+#include "terminal/terminal.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "heat_color.h"
+#include "terminal/heat_color.h"
 
 #include <fmt/format.h>
 
