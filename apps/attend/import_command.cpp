@@ -53,8 +53,7 @@ train::Recipe recipe_of(const Pretrained& pretrained, const std::string& folder)
 
 /// Moves a run to a folder that exists, the recipe last: a folder with a recipe is a run.
 void move_run(const fs::path& from, const fs::path& to, bool overwrite) {
-  const train::RunLock lock(to);
-  const train::OverwriteGuard guard(to, overwrite);
+  const train::NewRunDirectory directory(to, overwrite);
   for (const auto& entry : fs::directory_iterator(from)) {
     const auto name = entry.path().filename();
     if (name != train::RunLock::kFile && name != train::RunFiles::recipe)

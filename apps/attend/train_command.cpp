@@ -201,7 +201,7 @@ void check_output(const TrainArguments& arguments) {
                     arguments.out, runs));
   }
   if (train::RunDirectory::exists(out) && !arguments.overwrite && !arguments.has_begun &&
-      !fs::exists(out / train::RunFiles::replaced, missing)) {
+      !fs::exists(train::RunDirectory::replaced(out), missing)) {
     throw InputError(
         fmt::format("{0} exists and contains a run: continue it with --resume {0}, "
                     "overwrite it with --overwrite, or pass another --out",
@@ -289,7 +289,7 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     if (rank > 0) return train_beside_rank_0(std::move(run));
     if (server) server->begin();
     train_run_with_results(std::move(run), arguments.epochs);
-  } catch (const InputError&) {  // names the folder `replaced` where it matters
+  } catch (const InputError&) {  // names the replaced run where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk
     if (rank > 0) throw;

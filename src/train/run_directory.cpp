@@ -79,10 +79,9 @@ class RunCheckpointSink : public CheckpointSink {
   CheckpointStore checkpoints_;
 };
 
-/// Throws InputError unless `path` contains a run. If a process was killed while it moved the files
-/// of the run, moves them back.
+/// Throws InputError unless `path` contains a run.
 void check_is_run(const fs::path& path) {
-  if (RunDirectory::exists(path)) return undo_interrupted_overwrite(path);
+  if (RunDirectory::exists(path)) return;
   if (const auto runs = runs_clause(path); !runs.empty()) {
     throw InputError(fmt::format("{}: not a run directory, but {}; pass the directory of a run",
                                  path.string(), runs));
@@ -182,11 +181,11 @@ RunDirectory::RunDirectory(fs::path path, std::shared_ptr<RunLock> lock)
 RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
 RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
-  overwrite_guard_.reset();  // moves files, so it needs the lock
+  new_directory_.reset();  // may rename the directory, so it needs the lock
   path_ = std::move(other.path_);
   record_ = std::move(other.record_);
   lock_ = std::move(other.lock_);
-  overwrite_guard_ = std::move(other.overwrite_guard_);
+  new_directory_ = std::move(other.new_directory_);
   return *this;
 }
 
@@ -196,24 +195,14 @@ RunDirectory RunDirectory::open(const fs::path& path) {
 }
 
 RunDirectory RunDirectory::create(const fs::path& path, const RunContent& content, bool overwrite) {
-  check_can_create(path, overwrite);
-  std::error_code error;
-  fs::create_directories(path, error);
-  if (error || !fs::is_directory(path)) {
-    throw InputError(fmt::format("{} cannot be created: {}", path.string(),
-                                 error ? error.message() : "a file with this name exists"));
-  }
-  auto lock = std::make_shared<RunLock>(path);
-  // Checks the directory again, since another process may have created a run between the first
-  // check and the lock.
-  auto overwrite_guard = std::make_unique<OverwriteGuard>(path, overwrite);
+  auto directory = std::make_unique<NewRunDirectory>(path, overwrite);
   remove_temporary_files(path);
   replace_file(path / RunFiles::data, to_json(new_record(content)));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);
   // Last: a directory with a recipe is a run.
   replace_file(path / RunFiles::recipe, content.recipe);
-  RunDirectory run(path, std::move(lock));
-  run.overwrite_guard_ = std::move(overwrite_guard);
+  RunDirectory run(path, directory->lock());
+  run.new_directory_ = std::move(directory);
   return run;
 }
 

@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <array>
-#include <ranges>
 #include <utility>
 #include <vector>
 
@@ -24,9 +23,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The files of a run, in the order in which `OverwriteGuard` moves them to the subfolder
-/// `replaced`. The recipe is moved last: if `replaced` contains a recipe, all files have been
-/// moved.
+/// The files of a run, without the lock file. The recipe is the last one: while it exists, the
+/// directory is a run, which can be overwritten.
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,      RunFiles::samples,
     RunFiles::embeddings,  EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config,
@@ -34,17 +32,26 @@ constexpr std::array kFilesOfRun{
     kSubwordFile,          kPublishedFile,        RunFiles::data,         RunFiles::summary,
     RunFiles::recipe};
 
-/// The name of the folder `replaced` while it is deleted.
-constexpr const char* kDeleted = "replaced.tmp";
+/// Returns a hidden path beside a directory, such as runs/.demo.replaced for runs/demo. Commands
+/// that look for runs skip hidden directories, and users do not name runs so.
+fs::path beside(const fs::path& directory, const char* suffix) {
+  auto whole = directory.lexically_normal();
+  if (!whole.has_filename()) whole = whole.parent_path();  // runs/demo/
+  std::error_code missing;
+  if (fs::is_symlink(whole, missing) || whole == "." || whole.filename() == "..")
+    whole = fs::canonical(whole);
+  return whole.parent_path() / fmt::format(".{}{}", whole.filename().string(), suffix);
+}
 
-/// Folder of an unfinished run that is overwritten while `replaced` contains the run that it was to
-/// overwrite. Deleted when the new run has a checkpoint.
-constexpr const char* kUnfinished = "replaced.unfinished";
+/// An unfinished run that is overwritten while there is still the run that it has replaced. Deleted
+/// when the new run has a checkpoint.
+fs::path unfinished_path(const fs::path& directory) {
+  return beside(directory, ".unfinished");
+}
 
 /// True if `file` is a temporary copy of a run's file, left by a killed process.
 bool is_temporary_file(const fs::path& file) {
   const auto name = file.filename().string();
-  if (name == kDeleted) return true;
   return name.ends_with(".tmp") && std::ranges::any_of(kFilesOfRun, [&](const char* whole) {
            return name.starts_with(fmt::format("{}.", whole));
          });
@@ -67,19 +74,18 @@ bool has_checkpoint(const fs::path& directory) {
   return !CheckpointStore(directory / RunFiles::checkpoints).latest().empty();
 }
 
-/// A folder `replaced` without a recipe is what an interrupted move leaves.
-bool replaced_is_complete(const fs::path& directory) {
-  return RunDirectory::exists(directory / RunFiles::replaced);
+bool has_replaced(const fs::path& directory) {
+  return RunDirectory::exists(RunDirectory::replaced(directory));
 }
 
-/// Throws InputError if a directory that is not free must not be overwritten, or contains no run,
-/// neither itself nor in `replaced`.
+/// Throws InputError if a directory must not be overwritten, or contains and replaces no run.
 void check_can_overwrite(const fs::path& directory, bool overwrite) {
-  const bool is_run = RunDirectory::exists(directory) || replaced_is_complete(directory);
+  const bool is_run = RunDirectory::exists(directory) || has_replaced(directory);
   if (!overwrite) {
-    throw InputError(
-        fmt::format("{} exists and is not empty: choose another directory{}{}", directory.string(),
-                    is_run ? ", or overwrite it (`overwrite`)" : "", replaced_clause(directory)));
+    throw InputError(fmt::format("{} {}: choose another directory{}{}", directory.string(),
+                                 is_free(directory) ? "contained a run" : "exists and is not empty",
+                                 is_run ? ", or overwrite it (`overwrite`)" : "",
+                                 replaced_clause(directory)));
   }
   if (is_run) return;
   throw InputError(fmt::format(
@@ -91,100 +97,131 @@ void delete_run(const fs::path& directory) {
   for (const auto* name : kFilesOfRun) fs::remove_all(directory / name);
 }
 
-/// Moves the files of a run, those that exist. Does not overwrite files in `to`.
-template <typename Names>
-void move_files(const fs::path& from, const fs::path& to, const Names& names) {
-  for (const auto* name : names) {
-    if (fs::exists(from / name) && !fs::exists(to / name)) fs::rename(from / name, to / name);
+/// Moves the files that do not belong to a run. Does not overwrite files in `to`.
+void move_files_of_user(const fs::path& from, const fs::path& to) {
+  std::vector<fs::path> names;
+  for (const auto& entry : fs::directory_iterator(from)) names.push_back(entry.path().filename());
+  for (const auto& name : names) {
+    if (!is_file_of_run(name) && !fs::exists(to / name)) fs::rename(from / name, to / name);
   }
 }
 
-/// Moves the files of a run in `folder`, a subfolder of `directory`, back to `directory`, the
-/// recipe first.
-void restore(const fs::path& folder, const fs::path& directory) {
-  move_files(folder, directory, std::vector(kFilesOfRun.rbegin(), kFilesOfRun.rend()));
-  std::error_code ignored;
-  fs::remove(folder / RunLock::kFile, ignored);  // exists if the run in `folder` was resumed
-  fs::remove(folder, ignored);                   // fails if the folder is not empty
+/// Replaces the directory of a run by `replaced`, which then has its name.
+void restore(const fs::path& replaced, const fs::path& directory) {
+  if (fs::exists(directory)) {
+    delete_run(directory);
+    move_files_of_user(directory, replaced);
+    fs::remove(directory / RunLock::kFile);
+    fs::remove(directory);
+  }
+  fs::rename(replaced, directory);
+}
+
+/// Throws InputError if the working directory of this process is in `directory`, since its relative
+/// paths would be those of the replaced run.
+void check_is_not_working_directory(const fs::path& directory) {
+  const auto inside = fs::current_path().lexically_relative(fs::canonical(directory));
+  if (inside.begin()->string() == "..") return;
+  throw InputError(
+      fmt::format("{} is the working directory, or contains it, so it cannot be overwritten: "
+                  "run the program in another directory",
+                  directory.string()));
 }
 
 }  // namespace
 
-OverwriteGuard::OverwriteGuard(fs::path directory, bool overwrite)
+NewRunDirectory::NewRunDirectory(fs::path directory, bool overwrite)
     : directory_(std::move(directory)) {
-  if (is_free(directory_)) return;
+  check_can_create(directory_, overwrite);
+  std::error_code error;
+  fs::create_directories(directory_, error);
+  if (error || !fs::is_directory(directory_)) {
+    throw InputError(fmt::format("{} cannot be created: {}", directory_.string(),
+                                 error ? error.message() : "a file with this name exists"));
+  }
+  lock_ = std::make_shared<RunLock>(directory_);
+  // Checks the directory again, since another process may have created a run between the first
+  // check and the lock.
+  if (is_free(directory_) && !has_replaced(directory_)) return;
   check_can_overwrite(directory_, overwrite);
-  const auto replaced = directory_ / RunFiles::replaced;
-  const auto unfinished = directory_ / kUnfinished;
-  // A finished run deletes `replaced`, but may have been killed before.
-  if (fs::exists(directory_ / RunFiles::summary) && replaced_is_complete(directory_))
+  const auto replaced = RunDirectory::replaced(directory_);
+  const auto unfinished = unfinished_path(directory_);
+  // A finished run deletes the run that it replaces, but may have been killed before.
+  if (fs::exists(directory_ / RunFiles::summary) && has_replaced(directory_))
     delete_replaced(directory_);
-  // A process may have been killed while it moved files, or before the first checkpoint.
-  if (!replaced_is_complete(directory_)) restore(replaced, directory_);
-  if (fs::exists(unfinished) && !has_checkpoint(directory_)) {
-    if (RunDirectory::exists(unfinished)) delete_run(directory_);
-    restore(unfinished, directory_);
-  }
-  fs::remove_all(unfinished);
-  if (!fs::exists(directory_ / RunFiles::model) && !has_checkpoint(directory_)) {
+  // A run without a checkpoint, which has replaced an unfinished run, is less than that one.
+  const bool has_weights = has_checkpoint(directory_) ||
+                           (fs::exists(directory_ / RunFiles::model) && !fs::exists(unfinished));
+  if (has_weights) {
+    fs::remove_all(unfinished);
+    replace(has_replaced(directory_) ? unfinished : replaced);
+  } else {
     delete_run(directory_);
-    return;
+    // A process may have been killed before it moved these files.
+    if (has_replaced(directory_)) move_files_of_user(replaced, directory_);
   }
-  folder_ = replaced_is_complete(directory_) ? unfinished : replaced;
-  if (fs::exists(folder_)) {
+}
+
+void NewRunDirectory::replace(const fs::path& target) {
+  if (fs::exists(target)) {
+    throw InputError(
+        fmt::format("{} contains files, but no run that was overwritten: move them to another "
+                    "folder",
+                    target.string()));
+  }
+  check_is_not_working_directory(directory_);
+  // The target is beside the directory itself if `directory_` is a symbolic link.
+  const auto whole = fs::canonical(directory_);
+  std::error_code error;
+  fs::rename(whole, target, error);
+  if (error) {
     throw InputError(fmt::format(
-        "{} contains files, but no run that was overwritten: move them to another folder",
-        folder_.string()));
+        "{} cannot be overwritten: it cannot be renamed to {}: {}; choose another directory",
+        directory_.string(), target.string(), error.message()));
   }
   try {
-    fs::create_directory(folder_);
-    move_files(directory_, folder_, kFilesOfRun);
+    fs::create_directory(whole);
+    lock_ = std::make_shared<RunLock>(directory_);
+    move_files_of_user(target, directory_);
   } catch (...) {
-    restore(folder_, directory_);
+    restore(target, whole);
     throw;
   }
 }
 
-OverwriteGuard::~OverwriteGuard() {
+NewRunDirectory::~NewRunDirectory() {
   try {
+    const auto unfinished = unfinished_path(directory_);
     if (has_checkpoint(directory_)) {
-      fs::remove_all(directory_ / kUnfinished);
+      fs::remove_all(unfinished);
       return;
     }
-    if (folder_.empty()) folder_ = directory_ / RunFiles::replaced;
-    if (!RunDirectory::exists(folder_)) return;
-    delete_run(directory_);
-    restore(folder_, directory_);
-  } catch (...) {  // the files remain in the folder, which the messages name
-  }
-}
-
-void undo_interrupted_overwrite(const fs::path& directory) {
-  for (const auto* name : {RunFiles::replaced, kUnfinished}) {
-    const auto folder = directory / name;
-    const auto was_moved = [&](const char* file) {
-      return fs::exists(folder / file) && !fs::exists(directory / file);
-    };
-    if (RunDirectory::exists(folder) || std::ranges::none_of(kFilesOfRun, was_moved)) continue;
-    const RunLock lock(directory);
-    restore(folder, directory);
+    const bool again = RunDirectory::exists(unfinished);
+    if (again || has_replaced(directory_))
+      restore(again ? unfinished : RunDirectory::replaced(directory_),
+              fs::weakly_canonical(directory_));
+  } catch (...) {  // the run remains in the folder, which the messages name
   }
 }
 
 void delete_replaced(const fs::path& directory) {
-  fs::remove_all(directory / kUnfinished);
-  const auto replaced = directory / RunFiles::replaced;
-  if (!fs::exists(replaced)) return;
-  fs::remove_all(directory / kDeleted);
-  fs::rename(replaced, directory / kDeleted);
-  fs::remove_all(directory / kDeleted);
+  fs::remove_all(unfinished_path(directory));
+  if (!has_replaced(directory)) return;
+  const auto deleted = beside(directory, ".deleted");
+  fs::remove_all(deleted);
+  fs::rename(RunDirectory::replaced(directory), deleted);
+  fs::remove_all(deleted);
 }
 
 std::string replaced_clause(const fs::path& directory) {
-  if (!replaced_is_complete(directory)) return {};
+  if (!has_replaced(directory)) return {};
   return fmt::format(
       "; {} contains the run that was to be overwritten: use this directory, or overwrite {}",
-      (directory / RunFiles::replaced).string(), directory.string());
+      RunDirectory::replaced(directory).string(), directory.string());
+}
+
+fs::path RunDirectory::replaced(const fs::path& path) {
+  return beside(path, ".replaced");
 }
 
 std::string runs_clause(const fs::path& directory) {
@@ -193,7 +230,7 @@ std::string runs_clause(const fs::path& directory) {
   std::error_code missing;
   for (const auto& entry : fs::directory_iterator(directory, missing)) {
     const auto name = entry.path().filename().string();
-    if (RunDirectory::exists(entry.path()) && !is_file_of_run(name)) names.push_back(name);
+    if (RunDirectory::exists(entry.path()) && !name.starts_with('.')) names.push_back(name);
   }
   if (names.empty()) return "";
   std::ranges::sort(names);
@@ -215,15 +252,14 @@ void remove_temporary_files(const fs::path& directory) {
 }
 
 void check_can_create(const fs::path& directory, bool overwrite) {
-  if (is_free(directory)) return;
+  if (is_free(directory) && !has_replaced(directory)) return;
   check_can_overwrite(directory, overwrite);
   if (fs::exists(directory / RunLock::kFile))
     RunLock{directory};  // throws if another process has the lock
 }
 
 bool is_file_of_run(const std::string& name) {
-  return name == RunLock::kFile || name == RunFiles::replaced || name == kUnfinished ||
-         is_temporary_file(name) ||
+  return name == RunLock::kFile || is_temporary_file(name) ||
          std::ranges::any_of(kFilesOfRun, [&](const char* own) { return name == own; });
 }
 

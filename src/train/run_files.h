@@ -3,45 +3,48 @@
 #include "attend/api.h"
 
 #include <filesystem>
+#include <memory>
 #include <string>
 
 namespace attend::train {
+
+class RunLock;
 
 /// Throws InputError if `directory` contains files that `RunDirectory::create` would not overwrite,
 /// or if another process is writing to the run in `directory`. Call this function before long
 /// computations whose results the run needs.
 ATTEND_API void check_can_create(const std::filesystem::path& directory, bool overwrite);
 
-/// Removes a run from its directory to make room for a new run, and restores it if the new run
-/// fails before its first checkpoint. Does nothing if there is no run to remove.
+/// The locked directory of a new run, without files of a run. A run with weights or checkpoints
+/// that was in the directory is now in `RunDirectory::replaced(directory)`: the whole directory was
+/// renamed, and the files that do not belong to the run were moved back. If the replaced run has
+/// itself replaced a run that is still there, it has another name.
 ///
-/// The constructor moves the files of the run to the subfolder `replaced`, or to another subfolder
-/// if `replaced` already contains a run. It deletes the files of a run
-/// without results. The destructor moves the files back, unless the new run has a checkpoint.
-class ATTEND_API OverwriteGuard {
+/// The destructor renames the replaced run back, unless the new run has a checkpoint.
+class ATTEND_API NewRunDirectory {
  public:
-  /// Throws InputError if `directory` contains files that `RunDirectory::create` would not
-  /// overwrite, or if its folder `replaced` contains files that do not belong to a run.
-  OverwriteGuard(std::filesystem::path directory, bool overwrite);
-  ~OverwriteGuard();
-  OverwriteGuard(const OverwriteGuard&) = delete;
-  OverwriteGuard& operator=(const OverwriteGuard&) = delete;
+  /// Throws InputError if `RunDirectory::create` does, or if the directory cannot be renamed.
+  NewRunDirectory(std::filesystem::path directory, bool overwrite);
+  ~NewRunDirectory();
+  NewRunDirectory(const NewRunDirectory&) = delete;
+  NewRunDirectory& operator=(const NewRunDirectory&) = delete;
+
+  const std::shared_ptr<RunLock>& lock() const { return lock_; }
 
  private:
+  /// Renames the directory to `target`, and creates and locks a new one.
+  void replace(const std::filesystem::path& target);
+
   std::filesystem::path directory_;
-  std::filesystem::path folder_;  // contains the files; empty if they were deleted
+  std::shared_ptr<RunLock> lock_;
 };
 
-/// Moves the files in `replaced` back if a killed process has moved only some of the files. Throws
-/// InputError if another process is writing to the run.
-ATTEND_API void undo_interrupted_overwrite(const std::filesystem::path& directory);
-
-/// Deletes the folder `replaced`, if there is one. If the process is killed, the folder is either
-/// complete or no longer has this name.
+/// Deletes the run that the run in `directory` replaces, if there is one. If the process is killed,
+/// the replaced run is either complete or no longer has its name.
 ATTEND_API void delete_replaced(const std::filesystem::path& directory);
 
-/// Returns a clause for messages about `directory` that names the run in the folder `replaced`, or
-/// an empty string if there is none.
+/// Returns a clause for messages about `directory` that names the run that it replaces, or an empty
+/// string if there is none.
 ATTEND_API std::string replaced_clause(const std::filesystem::path& directory);
 
 /// Returns a clause for messages about a directory that is not a run itself, but contains runs,

@@ -135,6 +135,11 @@ def reports_of(run):
     return lines
 
 
+def replaced_by(run):
+    """Returns the directory of the run that --overwrite replaces by `run`."""
+    return run.with_name(f".{run.name}.replaced")
+
+
 def read_safetensors(path):
     """{name: (header entry, bytes)} of each tensor."""
     content = path.read_bytes()

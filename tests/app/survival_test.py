@@ -16,7 +16,7 @@ import unittest
 
 from attend_command import attend, command, expect_names
 from small_runs import (DEMANDING, STOP_SIGNALS, RunsTest, checkpoints, files_of, kill, last_step,
-                        read_safetensors, reports_of, start, start_in_terminal, wait_for)
+                        read_safetensors, replaced_by, reports_of, start, start_in_terminal, wait_for)
 
 SEED = int(os.environ.get("RANDOM_SEED", time.time_ns() % 1000000))
 
@@ -155,7 +155,7 @@ class KilledAtAnyMoment(RunsTest):
         for names in (["report.html"], ["report.html", "embeddings.tsv"], []):
             for name in names:
                 (run / name).unlink()
-            replaced = run / "replaced"
+            replaced = replaced_by(run)
             shutil.copytree(whole, replaced)
             self.train("--resume", run)
             after = files_of(run)
@@ -166,6 +166,7 @@ class KilledAtAnyMoment(RunsTest):
             printed = self.train("--resume", run).stdout
             expect_names(self, printed, run, "24/24", "--max-steps")
             self.assertTrue(files_of(run) == after, "nothing was left to do")
+            self.assertFalse(replaced.exists())
         (run / "model.safetensors").unlink()
         refused = attend("train", "--resume", run)
         self.assertEqual(refused.returncode, 2, refused.stdout)

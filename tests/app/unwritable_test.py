@@ -10,7 +10,8 @@ import subprocess
 import unittest
 
 from attend_command import ATTEND, attend, expect_names
-from small_runs import RunsTest, as_other_user, checkpoints, files_of, kill, start, start_in_terminal, wait_for
+from small_runs import (RunsTest, as_other_user, checkpoints, files_of, kill, replaced_by, start,
+                        start_in_terminal, wait_for)
 
 
 class FilesThatCannotBeWritten(RunsTest):
@@ -69,7 +70,7 @@ class FilesThatCannotBeWritten(RunsTest):
         self.assertEqual(result.returncode, 1, result.stderr)
         expect_names(self, result.stderr, run)
         self.assertTrue(files_of(run) == before, sorted(files_of(run)))
-        self.assertFalse((run / "replaced").exists())
+        self.assertFalse(replaced_by(run).exists())
         self.assertEqual(attend("eval", run).returncode, 0)
 
     def test_a_full_disk_while_overwriting(self):
@@ -84,31 +85,33 @@ class FilesThatCannotBeWritten(RunsTest):
 
     def test_a_full_disk_while_overwriting_a_run_that_overwrites_another(self):
         run = self.folder / "run"
+        replaced = replaced_by(run)
         self.train("--out", run, *self.SETTING, "--max-steps", 20)
         other = start("train", "--out", run, "--overwrite", *self.SETTING, "--max-steps", 100000)
-        self.assertTrue(wait_for(lambda: (run / "replaced" / "recipe.toml").exists() and checkpoints(run) and
+        self.assertTrue(wait_for(lambda: (replaced / "recipe.toml").exists() and checkpoints(run) and
                                  (run / "model.safetensors").exists(), other))
         kill(other)
         before = files_of(run)
-        self.assertTrue((run / "replaced" / "summary.json").exists())
+        before_replaced = files_of(replaced)
+        self.assertTrue((replaced / "summary.json").exists())
         result = attend("train", "--out", run, "--overwrite", *self.SETTING, "--max-steps", 20,
                         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
         self.assertEqual(result.returncode, 1, result.stderr)
-        expect_names(self, result.stderr, run / "replaced")
+        expect_names(self, result.stderr, replaced)
         self.assertTrue(files_of(run) == before, sorted(files_of(run)))
-        expect_names(self, attend("inspect", run).stdout, run / "replaced")
+        self.assertTrue(files_of(replaced) == before_replaced, sorted(files_of(replaced)))
+        expect_names(self, attend("inspect", run).stdout, replaced)
         self.train("--out", run, "--overwrite", *self.SETTING, "--max-steps", 20)
-        self.assertFalse((run / "replaced").exists())
+        self.assertFalse(replaced.exists())
+        self.assertEqual([each.name for each in self.folder.iterdir()], ["run"])
 
     def test_a_run_that_a_kill_left_in_replaced(self):
         run = self.folder / "run"
-        replaced = run / "replaced"
+        replaced = replaced_by(run)
         self.train("--out", run, *self.SETTING, "--max-steps", 20)
         before = files_of(run)
-        replaced.mkdir()
-        for file in run.iterdir():
-            if file.name not in ("replaced", ".lock"):
-                file.rename(replaced / file.name)
+        run.rename(replaced)
+        run.mkdir()
         for arguments in (["eval", run], ["generate", run, "--prompt", "x"], ["inspect", run],
                           ["export", run, "-o", self.folder / "x.pt"], ["train", "--resume", run],
                           ["train", "--out", run, *self.SETTING]):

@@ -319,7 +319,7 @@ TEST_F(InitialWeightsTest, ARunMayReplaceItsSource) {
   auto run = begin(tuned("run", "copy"), "run");
   EXPECT_TRUE(equal_tensors(weights_of(run), expected));
   run.finish(run.train());
-  EXPECT_FALSE(fs::exists(directory_ / "run" / RunFiles::replaced));
+  EXPECT_FALSE(fs::exists(RunDirectory::replaced(directory_ / "run")));
 }
 
 }  // namespace

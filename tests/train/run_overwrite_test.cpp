@@ -26,7 +26,10 @@ std::vector<std::string> names_in(const fs::path& directory) {
   return names;
 }
 
-using OverwrittenRun = RunDirectoryTest;
+class OverwrittenRun : public RunDirectoryTest {
+ protected:
+  fs::path replaced_ = RunDirectory::replaced(path_);
+};
 
 TEST_F(OverwrittenRun, RequiresOverwrite) {
   EXPECT_THAT([&] { create(recipe_, false); },
@@ -43,17 +46,18 @@ TEST_F(OverwrittenRun, IsKeptUntilTheNewRunIsFinished) {
   auto other = recipe_;
   other.training.seed = 7;
   create(other, true);
-  EXPECT_THAT(names_in(path_), UnorderedElementsAre(RunLock::kFile, "replaced", "recipe.toml",
-                                                    "data.json", "tokenizer.json"));
-  EXPECT_THAT(names_in(path_ / RunFiles::replaced),
-              UnorderedElementsAre("recipe.toml", "data.json", "tokenizer.json", "metrics.jsonl",
-                                   "model.safetensors", "summary.json", "checkpoint"));
-  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), old_model);
-  EXPECT_NO_THROW(RunDirectory::open(path_ / RunFiles::replaced).load());
+  EXPECT_THAT(names_in(path_),
+              UnorderedElementsAre(RunLock::kFile, "recipe.toml", "data.json", "tokenizer.json"));
+  EXPECT_THAT(
+      names_in(replaced_),
+      UnorderedElementsAre(RunLock::kFile, "recipe.toml", "data.json", "tokenizer.json",
+                           "metrics.jsonl", "model.safetensors", "summary.json", "checkpoint"));
+  EXPECT_EQ(read_bytes(replaced_ / RunFiles::model), old_model);
+  EXPECT_NO_THROW(RunDirectory::open(replaced_).load());
   train_for(4);
-  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::summary), old_summary);
+  EXPECT_EQ(read_bytes(replaced_ / RunFiles::summary), old_summary);
   finish();
-  EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
+  EXPECT_FALSE(fs::exists(replaced_));
   EXPECT_EQ(RunDirectory::open(path_).load().recipe.training.seed, 7);
 }
 
@@ -67,7 +71,7 @@ TEST_F(OverwrittenRun, IsKeptIfTheNewRunIsOverwrittenUnfinished) {
   train_for(4);  // never finished
   EXPECT_NE(read_bytes(path_ / RunFiles::model), finished);
   create(other, true);
-  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), finished);
+  EXPECT_EQ(read_bytes(replaced_ / RunFiles::model), finished);
   EXPECT_FALSE(fs::exists(path_ / RunFiles::model));
   EXPECT_FALSE(fs::exists(path_ / RunFiles::checkpoints));
 }
@@ -88,7 +92,7 @@ TEST_F(OverwrittenRun, DoesNotTouchOtherFiles) {
 }
 
 TEST_F(OverwrittenRun, RejectsADirectoryWithoutRecipe) {
-  for (const auto* name : {RunFiles::data, kTokenizerFile, RunFiles::replaced}) {
+  for (const auto* name : {RunFiles::data, kTokenizerFile}) {
     const auto foreign = directory_ / name;
     fs::create_directory(foreign);
     replace_file(foreign / name, "mine");
@@ -121,7 +125,7 @@ TEST_F(OverwrittenRun, IsRestoredIfTheNewRunSavesNothing) {
     EXPECT_EQ(RunDirectory::open(path_).recipe().training.seed, 7);
     run_.reset();
     EXPECT_EQ(files_in(path_), before);
-    EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
+    EXPECT_FALSE(fs::exists(replaced_));
   }
 }
 
@@ -142,63 +146,58 @@ TEST_F(OverwrittenRun, WithoutFinishIsAlsoKept) {
   create(recipe_, true);
   train_for(3);
   run_.reset();
-  EXPECT_EQ(read_bytes(path_ / "replaced" / RunFiles::model), model);
+  EXPECT_EQ(read_bytes(replaced_ / RunFiles::model), model);
 }
 
-// A kill leaves the directory as it is at any time, here after the new recipe is deleted again.
+// A kill leaves the directory as it is at any time, here after it was renamed.
 TEST_F(OverwrittenRun, IsNotOverwrittenUnaskedAfterAKillInCreate) {
   train_for(4);
   finish();
   const auto before = files_in(path_);
   run_.reset();
-  const auto replaced = path_ / RunFiles::replaced;
-  fs::create_directory(replaced);
-  for (const auto& name : names_in(path_)) {
-    if (name != RunLock::kFile && name != RunFiles::replaced)
-      fs::rename(path_ / name, replaced / name);
-  }
+  fs::rename(path_, replaced_);
   for (const auto& refused : std::vector<std::function<void()>>{
            [&] { create(recipe_, false); }, [&] { RunDirectory::open(path_); },
            [&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); }}) {
-    EXPECT_THAT(refused, throws_naming<InputError>(replaced.string()));
+    EXPECT_THAT(refused, throws_naming<InputError>(replaced_.string()));
   }
-  EXPECT_NO_THROW(RunDirectory::open(replaced).load());
+  EXPECT_NO_THROW(RunDirectory::open(replaced_).load());
   create(recipe_, true);
-  EXPECT_EQ(files_in(replaced), before);
+  EXPECT_EQ(files_in(replaced_), before);
   for (const auto weights : {Weights::best, Weights::last}) {
     EXPECT_THAT([&] { RunDirectory::open(path_).load(weights); },
-                throws_naming<InputError>(replaced.string()));
+                throws_naming<InputError>(replaced_.string()));
   }
 }
 
-TEST_F(OverwrittenRun, IsCompleteAgainAfterAKillWhileItIsMoved) {
+TEST_F(OverwrittenRun, OtherFilesAreInTheDirectoryAgainAfterAKillBeforeTheyWereMoved) {
   train_for(4);
   finish();
+  for (const auto* name : {"notes.txt", "plots.csv"}) replace_file(path_ / name, "mine");
   const auto before = files_in(path_);
   run_.reset();
-  const auto replaced = path_ / RunFiles::replaced;
-  for (const auto* name : {RunFiles::model, RunFiles::summary}) {
-    fs::create_directory(replaced);
-    fs::rename(path_ / name, replaced / name);
-    {
-      const RunLock other_process(path_);
-      EXPECT_THAT([&] { RunDirectory::open(path_); }, throws_naming<InputError>(path_.string()));
-    }
-    EXPECT_NO_THROW(RunDirectory::open(path_).load());
-    EXPECT_EQ(files_in(path_), before);
+  fs::rename(path_, replaced_);
+  fs::create_directory(path_);
+  fs::rename(replaced_ / "notes.txt", path_ / "notes.txt");
+  create(recipe_, true);
+  for (const auto* name : {"notes.txt", "plots.csv"}) {
+    EXPECT_EQ(read_bytes(path_ / name), "mine");
+    EXPECT_FALSE(fs::exists(replaced_ / name));
   }
+  run_.reset();
+  EXPECT_EQ(files_in(path_), before);
+  EXPECT_FALSE(fs::exists(replaced_));
 }
 
 TEST_F(OverwrittenRun, OtherFilesInAFolderReplacedAreNotTouched) {
   train_for(4);
   finish();
   run_.reset();
-  const auto replaced = path_ / RunFiles::replaced;
-  fs::create_directory(replaced);
-  replace_file(replaced / RunFiles::model, "of the user");
+  fs::create_directory(replaced_);
+  replace_file(replaced_ / RunFiles::model, "of the user");
   const auto before = files_in(path_);
   EXPECT_NO_THROW(RunDirectory::open(path_).load());
-  EXPECT_THAT([&] { create(recipe_, true); }, throws_naming<InputError>(replaced.string()));
+  EXPECT_THAT([&] { create(recipe_, true); }, throws_naming<InputError>(replaced_.string()));
   EXPECT_EQ(files_in(path_), before);
 }
 
@@ -206,9 +205,9 @@ TEST_F(OverwrittenRun, LeavesNoFolderReplacedIfOnlyALockFileIsInIt) {
   train_for(4);
   finish();
   create(recipe_, true);
-  { const RunLock left_by_a_resumed_run(path_ / RunFiles::replaced); }
+  { const RunLock left_by_a_resumed_run(replaced_); }
   run_.reset();
-  EXPECT_FALSE(fs::exists(path_ / RunFiles::replaced));
+  EXPECT_FALSE(fs::exists(replaced_));
   EXPECT_NO_THROW(RunDirectory::open(path_).load());
 }
 
@@ -216,11 +215,48 @@ TEST_F(OverwrittenRun, IsNoLongerNamedReplacedWhileItIsDeleted) {
   train_for(4);
   finish();
   run_.reset();
-  fs::create_directory(path_ / "replaced.tmp");  // left by a process killed in finish()
-  replace_file(path_ / "replaced.tmp" / RunFiles::model, "old");
+  const auto deleted = path_.parent_path() / ".run.deleted";
+  fs::create_directory(deleted);  // left by a process killed in finish()
+  replace_file(deleted / RunFiles::model, "old");
   create(recipe_, true);
-  EXPECT_FALSE(fs::exists(path_ / "replaced.tmp"));
-  EXPECT_NO_THROW(RunDirectory::open(path_ / RunFiles::replaced).load());
+  EXPECT_NO_THROW(RunDirectory::open(replaced_).load());
+  train_for(4);
+  finish();
+  EXPECT_FALSE(fs::exists(deleted));
+}
+
+TEST_F(OverwrittenRun, IsThatOfASymbolicLink) {
+  train_for(4);
+  finish();
+  run_.reset();
+  const auto before = files_in(path_);
+  const auto link = directory_ / "link";
+  fs::create_directory_symlink(path_, link);
+  {
+    const auto run = RunDirectory::create(link, run_content(recipe_, *task_), true);
+    EXPECT_EQ(files_in(replaced_), before);
+    EXPECT_EQ(RunDirectory::replaced(link), replaced_);
+  }
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_EQ(files_in(link), before);
+}
+
+TEST_F(OverwrittenRun, IsNotTheWorkingDirectory) {
+  train_for(4);
+  finish();
+  run_.reset();
+  fs::create_directory(path_ / "plots");
+  const auto before = files_in(path_);
+  const auto working_directory = fs::current_path();
+  for (const auto& inside : {path_, path_ / "plots"}) {
+    fs::current_path(inside);
+    for (const auto& path : {path_, inside == path_ ? fs::path(".") : fs::path("..")}) {
+      EXPECT_THAT([&] { RunDirectory::create(path, run_content(recipe_, *task_), true); },
+                  throws_naming<InputError>(path.string()));
+    }
+  }
+  fs::current_path(working_directory);
+  EXPECT_EQ(files_in(path_), before);
 }
 
 TEST_F(OverwrittenRun, CreateAcceptsAnEmptyDirectoryButNotAFile) {

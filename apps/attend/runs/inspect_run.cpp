@@ -219,7 +219,7 @@ InspectReport inspect_run(const fs::path& directory) {
   report.header = report_line("kind", finished ? "run" : "run (unfinished)");
   report.json = {{"kind", "run"}, {"path", directory.string()}, {"finished", finished}};
   add_provenance(run.record(), report);
-  if (const auto replaced = directory / train::RunFiles::replaced;
+  if (const auto replaced = train::RunDirectory::replaced(directory);
       train::RunDirectory::exists(replaced)) {
     report.header += report_line("replaced", printable(replaced.string()));
     report.json["replaced"] = replaced.string();

@@ -21,7 +21,7 @@
 
 namespace attend::train {
 
-class OverwriteGuard;
+class NewRunDirectory;
 class RunLock;
 
 /// Names of the files and folders in a run directory, except the lock file, the files of the
@@ -45,9 +45,6 @@ struct RunFiles {
                                                              ///< evaluations, a file per step
   static constexpr const char* checkpoints = "checkpoint";   ///< folder: a `CheckpointStore`
   static constexpr const char* tensorboard = "tensorboard";  ///< folder: event files
-  static constexpr const char* replaced =
-      "replaced";  ///< folder: the run that the new run overwrites;
-                   ///< deleted when the new run is finished
 };
 
 /// Record of when, by which program and on which machine a run was created. Contains no host name
@@ -136,18 +133,18 @@ struct ATTEND_API Run {
 ///     auto evaluation = evaluate(run.model, *run.make_task());
 class ATTEND_API RunDirectory {
  public:
-  /// Opens an existing run for reading. If a process was killed in `create`, first moves the files
-  /// back that it has moved to the folder `replaced`. Throws InputError if `path` has no
-  /// recipe.toml, or if data.json is missing or damaged.
+  /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml, or if
+  /// data.json is missing or damaged.
   static RunDirectory open(const std::filesystem::path& path);
   /// Creates the directory of a new run. Throws InputError if another process writes to the
   /// directory, or if the directory is not empty. With `overwrite`, the directory may contain a
-  /// run. Its files are moved to the folder `replaced`, which `finish` deletes. If the result of
-  /// this function is destroyed before the new run has saved a checkpoint, the files are moved
-  /// back. The files of a run without weights and checkpoints are deleted. If the run has a folder
-  /// `replaced`, this folder is kept, and the files of the run are deleted when the new run has
-  /// saved a checkpoint. Files that do not belong to a run are not changed. A directory without
-  /// recipe.toml, and without a run in `replaced`, is not a run and is never overwritten.
+  /// run. If this run has weights or checkpoints, the directory is renamed to `replaced(path)`,
+  /// which `finish` deletes, and renamed back if the result of this function is destroyed before
+  /// the new run has saved a checkpoint. Otherwise, its files are deleted. If there already is a
+  /// replaced run, that one is kept, and the run in `path` is deleted when the new run has saved a
+  /// checkpoint. Files that do not belong to a run stay in the directory. Throws InputError if the
+  /// directory is not a run and replaces none, is the working directory, or cannot be renamed, for
+  /// example because it is a mount point.
   static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
                              bool overwrite = false);
   /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
@@ -171,6 +168,12 @@ class ATTEND_API RunDirectory {
   ///
   ///     RunDirectory::owns("runs/demo", "runs/demo/data.json") == true
   static bool owns(const std::filesystem::path& path, const std::filesystem::path& file);
+
+  /// Returns the directory of the run that a run in `path` replaces; see `create`. It exists until
+  /// the new run is finished.
+  ///
+  ///     RunDirectory::replaced("runs/demo") == "runs/.demo.replaced"
+  static std::filesystem::path replaced(const std::filesystem::path& path);
 
   /// The path of the directory.
   const std::filesystem::path& path() const { return path_; }
@@ -230,7 +233,7 @@ class ATTEND_API RunDirectory {
   /// was written at this step. A run that has no best weights at `config.max_steps` needs no
   /// summary.json. `state`: of the latest checkpoint. Throws InputError as `summary` does.
   bool is_finished(const TrainerState& state, const TrainingConfig& config) const;
-  /// Writes summary.json and deletes the overwritten run in the folder `replaced`, if there is one.
+  /// Writes summary.json and deletes the replaced run, if there is one.
   void finish(ConstModuleRef module, const TrainResult& result) const;
 
  private:
@@ -243,7 +246,7 @@ class ATTEND_API RunDirectory {
   std::filesystem::path path_;
   RunRecord record_;
   std::shared_ptr<RunLock> lock_;
-  std::unique_ptr<OverwriteGuard> overwrite_guard_;  // after `lock_`: destroyed before it
+  std::unique_ptr<NewRunDirectory> new_directory_;  // after `lock_`: destroyed before it
 };
 
 }  // namespace attend::train
