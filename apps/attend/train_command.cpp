@@ -2,7 +2,7 @@
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
 #include "attend/train/device.h"
-#include "attend/train/recipe_run.h"
+#include "attend/train/training_run.h"
 #include "commands.h"
 #include "distributed/launch.h"
 #include "error_message.h"
@@ -252,7 +252,7 @@ train::RunMode mode_of(const TrainArguments& arguments) {
 /// Begins or resumes the run of the command line, and trains it. Of several processes, only rank 0
 /// prints.
 void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
-                     train::RecipeRunOptions options) {
+                     train::TrainingRunOptions options) {
   train::set_num_threads(recipe.training.threads);
   make_paths_absolute(recipe);
   const auto rank = options.processes->rank();
@@ -274,7 +274,7 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     const auto start = [&] {
       std::optional<Activity> activity;
       if (rank == 0) activity.emplace(kPreparingData);
-      return train::RecipeRun(directory, recipe, options);
+      return train::make_training_run(directory, recipe, options);
     };
     if (const auto size = options.processes->world_size(); rank == 0 && size > 1)
       fmt::print("{}", report_line("processes", fmt::format("{}", size)));
@@ -348,10 +348,10 @@ void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArg
   TaskCache cache;
   const train::TaskMaker tasks = std::ref(cache);
   const Recipes recipes(arguments, flags, tasks, processes->rank() == 0);
-  const train::RecipeRunOptions options{.init_from = arguments.init_from,
-                                        .task_maker = tasks,
-                                        .processes = processes,
-                                        .shard_optimizer = arguments.processes.shard_optimizer};
+  const train::TrainingRunOptions options{.init_from = arguments.init_from,
+                                          .task_maker = tasks,
+                                          .processes = processes,
+                                          .shard_optimizer = arguments.processes.shard_optimizer};
   if (is_sweep) {
     return run_sweep({.out = arguments.out,
                       .axes = arguments.sweep,

@@ -28,7 +28,6 @@
 #include "attend/train/processes.h"
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/recipe.h"
-#include "attend/train/recipe_run.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/sampler.h"
 #include "attend/train/schedule.h"
@@ -38,3 +37,4 @@
 #include "attend/train/trainer.h"
 #include "attend/train/training_config.h"
 #include "attend/train/training_run.h"
+#include "attend/train/training_setup.h"

@@ -216,7 +216,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
     check_run_id(model, metadata_value(read_safetensors_header(model).metadata, kRunId),
                  run.record().run_id);
   }
-  auto differences = differences_of(run.record(), content.record);
+  auto differences = differences_of(run.record(), content);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)
       differences.push_back(fmt::format("the tokenizer differs from {} of the run", name));

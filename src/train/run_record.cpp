@@ -8,6 +8,7 @@
 #include "io/utf8.h"
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
+#include "train/recipe_file.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
@@ -155,9 +156,14 @@ std::vector<std::string> differences_of(const Recipe& run, const Recipe& now,
   return differences;
 }
 
-std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now) {
+std::vector<std::string> differences_of(const RunRecord& run, const RunContent& content) {
+  const auto& now = content.record;
   auto differences = differences_of(run.fixed, now.fixed);
-  compare("checksum of the data", run.data_checksum, now.data_checksum, differences);
+  if (run.data_checksum != now.data_checksum) {
+    const auto recipe = parse_recipe({RunFiles::recipe, content.recipe}, Recipe{});
+    const auto data = changed_data(recipe, run.data_checksum, now.data_checksum);
+    compare(data + ": checksum of the data", run.data_checksum, now.data_checksum, differences);
+  }
   compare("classes", fmt::format("{}", fmt::join(run.classes, ", ")),
           fmt::format("{}", fmt::join(now.classes, ", ")), differences);
   return differences;

@@ -99,7 +99,7 @@ ATTEND_API std::vector<std::string> differing_keys(const std::map<std::string, s
 
 /// Returns a line for each value that differs between the resumed run (`run`) and the current
 /// configuration (`now`). A value that one of them does not have is compared as an empty string.
-ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
+ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunContent& now);
 ATTEND_API std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
                                                    const std::map<std::string, std::string>& now);
 

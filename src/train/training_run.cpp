@@ -5,13 +5,16 @@
 #include "attend/train/background_checkpoint_sink.h"
 #include "attend/train/background_observer.h"
 #include "attend/train/device.h"
+#include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
-#include "attend/train/recipe.h"
+#include "attend/train/task_objective.h"
 #include "attend/train/tensorboard_log.h"
 #include "io/utf8.h"
 #include "train/autocast_for.h"
 #include "train/checksum.h"
 #include "train/process_calls.h"
+#include "train/run_files.h"
+#include "train/run_history.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -25,10 +28,17 @@ std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
                                     const TrainingConfig& config,
                                     const std::shared_ptr<Processes>& processes) {
   TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
-  check_training_config(config);
   check_processes(processes, config);
   objective->module().to(resolve_device(config.device));
   return objective;
+}
+
+/// Throws InputError in all processes if they begin or resume in other ways, since each way needs
+/// other files of the run.
+void check_equal_mode(const TrainingRunOptions& options) {
+  check_equal(*options.processes,
+              {{"the mode", std::string(to_string(options.mode))},
+               {"initial weights", options.init_from.empty() ? "random" : "of a run"}});
 }
 
 /// Throws InputError in all processes if they train with other recipes, data or options.
@@ -41,9 +51,8 @@ void check_equal_content(const TrainingRunOptions& options, const RunContent& co
   torch::manual_seed(static_cast<uint64_t>(config.seed));  // for random transforms of the samples
   check_equal(*options.processes,
               {{"a recipe with", content.recipe},
-               {"the mode", std::string(to_string(options.mode))},
-               {"shard_optimizer", options.shard_optimizer ? "true" : "false"},
                {"initial weights of the run", content.record.init_from},
+               {"shard_optimizer", options.shard_optimizer ? "true" : "false"},
                {"data with the checksum", content.record.data_checksum},
                {"a device of the type",
                 c10::DeviceTypeName(objective.module().parameters().front().device().type())},
@@ -62,54 +71,130 @@ void check_began_with_random_weights(const RunDirectory& directory) {
       directory.path().string(), printable(init_from)));
 }
 
+/// Throws InputError if `run` began with other weights than those of the run in `init_from`, which
+/// may be empty.
+void check_init_from(const RunDirectory& run, const std::filesystem::path& init_from) {
+  using Values = std::map<std::string, std::string>;
+  const auto now = init_from.empty() ? "" : RunDirectory::open(init_from).record().run_id;
+  throw_if_different(run.path(), differences_of(Values{{kInitFrom, run.record().init_from}},
+                                                Values{{kInitFrom, now}}));
+}
+
+/// Returns what to do with the directory of a recipe: begin, overwrite or resume. Checks the
+/// directory as far as possible without the data, since reading them may take long.
+RunMode checked_mode(const std::filesystem::path& directory, const Recipe& recipe,
+                     const TrainingRunOptions& options) {
+  auto mode = options.mode;
+  if (mode == RunMode::begin_or_resume) {
+    mode = RunMode::begin;
+    if (RunDirectory::exists(directory)) {
+      const auto run = RunDirectory::open(directory);
+      check_init_from(run, options.init_from);
+      // A process may have been killed after it created the run and before it saved the initial
+      // weights.
+      const bool has_begun = options.init_from.empty() || run.available_weights();
+      mode = has_begun ? RunMode::resume : RunMode::overwrite;
+    }
+  }
+  if (mode == RunMode::resume) {
+    const auto run = RunDirectory::open(directory);
+    throw_if_different(directory, differences_of(run.record().fixed, fixed_values(recipe)));
+    run.check_files();
+    check_texts_exist(directory, recipe);
+  } else {
+    check_can_create(directory, mode == RunMode::overwrite);
+  }
+  return mode;
+}
+
 /// True if the mode resumes a run. Returns the same in all processes, also if their modes differ.
-bool resumes(const std::filesystem::path& directory, const TrainingRunOptions& options) {
-  auto& processes = *options.processes;
-  const bool exists = options.mode == RunMode::begin_or_resume && processes.rank() == 0 &&
-                      RunDirectory::exists(directory);
-  return any_process(processes, exists || options.mode == RunMode::resume);
+bool resumes(const std::filesystem::path& directory, RunMode mode, Processes& processes) {
+  const bool exists =
+      mode == RunMode::begin_or_resume && processes.rank() == 0 && RunDirectory::exists(directory);
+  return any_process(processes, exists || mode == RunMode::resume);
+}
+
+RunContent content_of(const TrainingSetup& setup) {
+  auto content = run_content(setup.recipe, *setup.task);
+  if (setup.initial_weights) content.record.init_from = setup.initial_weights->run_id;
+  return content;
+}
+
+std::vector<std::string> token_names(const Tokenizer& tokenizer) {
+  std::vector<std::string> names;
+  for (int64_t id = 0; id < tokenizer.size(); ++id) names.push_back(tokenizer.token(id));
+  return names;
 }
 
 }  // namespace
 
+TrainingRun make_training_run(const std::filesystem::path& directory, const Recipe& recipe,
+                              const TrainingRunOptions& options) {
+  TORCH_CHECK_VALUE(
+      options.optimizer == nullptr && options.values.empty(),
+      "make_training_run: found `optimizer` or `values`, expected neither: the recipe "
+      "describes them");
+  check_processes(options.processes, recipe.training);
+  check_equal_mode(options);
+  auto mode = RunMode::begin;  // in the other processes
+  run_on_rank_0(*options.processes, [&] { mode = checked_mode(directory, recipe, options); });
+  const auto setup = std::make_shared<TrainingSetup>(
+      resumes(directory, mode, *options.processes)
+          ? make_training_setup(recipe, load_run_tokenizer(directory), options.task_maker)
+          : make_training_setup(recipe, options.init_from, options.task_maker));
+  auto objective = std::make_shared<TaskObjective>(setup->model, setup->task, recipe.training);
+  return {directory, content_of(*setup), mode, std::move(objective), recipe.training, options,
+          setup};
+}
+
 TrainingRun::TrainingRun(const std::filesystem::path& directory,
                          std::shared_ptr<Objective> objective, const TrainingConfig& config,
                          const TrainingRunOptions& options)
-    : TrainingRun(directory, run_content(config, options), std::move(objective), config, options) {}
+    : TrainingRun(directory, run_content(config, options), options.mode, std::move(objective),
+                  config, options, nullptr) {}
 
 TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunContent& content,
-                         std::shared_ptr<Objective> objective, const TrainingConfig& config,
-                         const TrainingRunOptions& options)
+                         RunMode mode, std::shared_ptr<Objective> objective,
+                         const TrainingConfig& config, const TrainingRunOptions& options,
+                         std::shared_ptr<TrainingSetup> setup)
     : config_(config),
       processes_(options.processes),
       objective_(prepared(std::move(objective), config, options.processes)),
+      setup_(std::move(setup)),
       device_(objective_->module().parameters().front().device()),
-      is_resumed_(resumes(directory, options)) {
+      is_resumed_(resumes(directory, mode, *processes_)) {
+  TORCH_CHECK_VALUE(setup_ != nullptr || options.init_from.empty(),
+                    "TrainingRun: found `init_from`, expected none: load the initial weights into "
+                    "the module");
+  if (setup_ == nullptr) check_equal_mode(options);
   check_equal_content(options, content, config, *objective_);
   // Before the directory is created: checks its arguments.
   trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
                                        processes_, options.shard_optimizer);
   run_on_rank_0(*processes_, [&] {
-    directory_ = is_resumed_
-                     ? RunDirectory::resume(directory, content)
-                     : RunDirectory::create(directory, content, options.mode == RunMode::overwrite);
-  });
-  if (is_resumed_) {
-    run_on_rank_0(*processes_, [&] {
+    if (is_resumed_) {
+      directory_ = RunDirectory::resume(directory, content);
       restore_checkpoint();
       if (!is_finished_) directory_->save_recipe(content.recipe);
-    });
-    is_finished_ = any_process(*processes_, is_finished_);
-  } else if (!content.record.init_from.empty()) {
-    run_on_rank_0(*processes_,
-                  [&] { directory_->checkpoint_sink()->save(trainer_->checkpoint()); });
-  }
+    } else {
+      directory_ = RunDirectory::create(directory, content, mode == RunMode::overwrite);
+      if (!content.record.init_from.empty())
+        directory_->checkpoint_sink()->save(trainer_->checkpoint());
+    }
+  });
+  is_finished_ = any_process(*processes_, is_finished_);
 }
 
 const RunDirectory& TrainingRun::directory() const {
   TORCH_CHECK_VALUE(directory_, "directory: found rank ", processes_->rank(),
                     ", expected 0, the process that has the run directory");
   return *directory_;
+}
+
+TrainingSetup& TrainingRun::setup() {
+  TORCH_CHECK_VALUE(setup_ != nullptr,
+                    "setup: found an objective, expected a run of make_training_run");
+  return *setup_;
 }
 
 void TrainingRun::restore_checkpoint() {
@@ -139,6 +224,12 @@ TrainResult TrainingRun::train(const TrainerHooks& hooks) {
        std::make_shared<TensorBoardLog>(directory().file(RunFiles::tensorboard), step)});
   BackgroundCheckpointSink checkpoint_sink(directory().checkpoint_sink());
   auto all = hooks;
+  std::optional<RunHistory> history;
+  if (setup_) {
+    history.emplace(directory(), setup_->model, *setup_->task, config_.seed, state());
+    if (step == 0) history->record(0);
+    all.observers.insert(all.observers.begin(), &*history);
+  }
   all.observers.insert(all.observers.begin(), &files);
   all.checkpoint_sink = &checkpoint_sink;
   const auto result = trainer_->run(all);
@@ -169,6 +260,10 @@ TrainResult TrainingRun::finish(const TrainResult& result,
   module.to(torch::kCPU);
   run_on_rank_0(*processes_, [&] {
     check_in_place();
+    if (setup_) {
+      write_embeddings(directory().path(), token_embedding_weight(setup_->model),
+                       token_names(setup_->task->tokenizer()));
+    }
     if (write_results) write_results();
     directory().finish(module, final);
   });

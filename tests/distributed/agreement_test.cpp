@@ -1,6 +1,6 @@
 // The comparison of the processes at the start, and their error reports at the end.
 #include "attend/input_error.h"
-#include "attend/train/recipe_run.h"
+#include "attend/train/training_run.h"
 #include "distributed/error_report.h"
 #include "distributed/rendezvous.h"
 #include "support/in_threads.h"
@@ -306,7 +306,7 @@ TEST(RecipeRun, ProcessesWithOtherDataAreRefused) {
       if (processes->rank() == 1) found.text = {other};
       return train::make_task(found, std::move(tokenizer));
     };
-    train::RecipeRun(
+    train::make_training_run(
         folder.path() / "run", recipe,
         {.mode = train::RunMode::begin, .task_maker = task_maker, .processes = processes});
   });
@@ -324,14 +324,14 @@ TEST(RecipeRun, ProcessesThatResumeWithOtherDataAreAllRefused) {
   auto recipe = train::find_task("text").defaults;
   recipe.training.device = "cpu";
   recipe.text = {path("a")};
-  { train::RecipeRun begun(run, recipe, {.mode = train::RunMode::begin}); }
+  { auto begun = train::make_training_run(run, recipe, {.mode = train::RunMode::begin}); }
   const auto errors = in_processes(2, [&](const auto& processes) {
     const auto task_maker = [&](train::Recipe found, std::shared_ptr<const Tokenizer> tokenizer) {
       if (processes->rank() == 1) found.text = {path("b")};
       return train::make_task(found, std::move(tokenizer));
     };
     EXPECT_THROW(
-        train::RecipeRun(
+        train::make_training_run(
             run, recipe,
             {.mode = train::RunMode::resume, .task_maker = task_maker, .processes = processes}),
         InputError);

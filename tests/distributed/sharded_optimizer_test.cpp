@@ -1,8 +1,8 @@
 // The state of the optimizer, distributed over several processes, which are threads here.
 #include "attend/train/optimizer.h"
-#include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
+#include "attend/train/training_setup.h"
 #include "support/in_threads.h"
 #include "support/small_runs.h"
 

@@ -1,9 +1,9 @@
 // Trains with several processes, which are threads here, and compares them with a single process.
 // In float64, rounding errors are too small for training to amplify them, unlike in float32.
 #include "attend/io/safetensors.h"
-#include "attend/train/recipe_run.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
+#include "attend/train/training_setup.h"
 #include "support/in_threads.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"

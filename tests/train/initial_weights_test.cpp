@@ -1,7 +1,7 @@
 // Runs that begin with the weights of another run.
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
-#include "attend/train/recipe_run.h"
+#include "attend/train/training_run.h"
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
@@ -39,7 +39,7 @@ class InitialWeightsTest : public testing::Test {
 
   /// Trains a run in the directory `name`.
   void train(const std::string& name, const Recipe& recipe) const {
-    RecipeRun run(directory_ / name, recipe, {.mode = RunMode::begin});
+    auto run = make_training_run(directory_ / name, recipe, {.mode = RunMode::begin});
     run.finish(run.train());
   }
 
@@ -58,9 +58,9 @@ class InitialWeightsTest : public testing::Test {
     return recipe;
   }
 
-  RecipeRun begin(const Recipe& recipe, const std::string& init_from) const {
-    return RecipeRun(directory_ / "run", recipe,
-                     {.mode = RunMode::overwrite, .init_from = directory_ / init_from});
+  TrainingRun begin(const Recipe& recipe, const std::string& init_from) const {
+    return make_training_run(directory_ / "run", recipe,
+                             {.mode = RunMode::overwrite, .init_from = directory_ / init_from});
   }
 
   auto beginning(const Recipe& recipe, const std::string& init_from) const {
@@ -71,7 +71,9 @@ class InitialWeightsTest : public testing::Test {
     return RunDirectory::open(directory_ / name).state_dict(Weights::best);
   }
 
-  static NamedTensors weights_of(RecipeRun& run) { return state_dict(module_of(run.model())); }
+  static NamedTensors weights_of(TrainingRun& run) {
+    return state_dict(module_of(run.setup().model));
+  }
 
   TemporaryDirectory directory_;
   std::string text_;
@@ -87,7 +89,7 @@ TEST_F(InitialWeightsTest, AreTheBestWeightsOfTheRun) {
   auto run = begin(recipe, "base");
   const auto expected = best_weights("base");
   EXPECT_TRUE(equal_tensors(weights_of(run), expected));
-  const auto& initial = run.initial_weights().value();
+  const auto& initial = run.setup().initial_weights.value();
   EXPECT_EQ(initial.directory, directory_ / "base");
   EXPECT_EQ(initial.num_tensors, static_cast<int64_t>(expected.size()));
   EXPECT_THAT(initial.keys.missing_keys, IsEmpty());
@@ -105,7 +107,7 @@ TEST_F(InitialWeightsTest, AreRecorded) {
   EXPECT_EQ(record_of("base").init_from, "");
   auto run = begin(tuned("base", "reverse"), "base");
   EXPECT_EQ(record_of("run").init_from, record_of("base").run_id);
-  EXPECT_EQ(run.initial_weights()->run_id, record_of("base").run_id);
+  EXPECT_EQ(run.setup().initial_weights->run_id, record_of("base").run_id);
   EXPECT_NE(record_of("run").run_id, record_of("base").run_id);
 }
 
@@ -159,7 +161,7 @@ TEST_F(InitialWeightsTest, ClassifierTakesTheBlocksOfALanguageModel) {
     std::get<SequenceClassifierConfig>(recipe.model).pooler = true;
     auto run = begin(recipe, source);
 
-    const auto& initial = *run.initial_weights();
+    const auto& initial = *run.setup().initial_weights;
     EXPECT_THAT(initial.keys.missing_keys,
                 ElementsAre("head.bias", "head.weight", "pooler.bias", "pooler.weight"));
     EXPECT_EQ(initial.keys.unexpected_keys,
@@ -187,9 +189,11 @@ TEST_F(InitialWeightsTest, HeadIsTakenForEqualClasses) {
   }());
   recipe.text = {other_table_};
   auto run = begin(recipe, "base");
-  EXPECT_EQ(run.task().classes().size(), 2U);
-  EXPECT_THAT(run.initial_weights()->keys.missing_keys, ElementsAre("head.bias", "head.weight"));
-  EXPECT_THAT(run.initial_weights()->keys.unexpected_keys, ElementsAre("head.bias", "head.weight"));
+  EXPECT_EQ(run.setup().task->classes().size(), 2U);
+  EXPECT_THAT(run.setup().initial_weights->keys.missing_keys,
+              ElementsAre("head.bias", "head.weight"));
+  EXPECT_THAT(run.setup().initial_weights->keys.unexpected_keys,
+              ElementsAre("head.bias", "head.weight"));
   EXPECT_FALSE(weights_of(run).at("head.weight").equal(best_weights("base").at("head.weight")));
 }
 
@@ -263,15 +267,15 @@ TEST_F(InitialWeightsTest, AreUsedWhenTheRunIsResumedBeforeItsFirstStep) {
   const auto recipe = tuned("base", "copy");
   const auto expected = best_weights("base");
   {
-    RecipeRun whole(directory_ / "whole", recipe,
-                    {.mode = RunMode::begin, .init_from = directory_ / "base"});
+    auto whole = make_training_run(directory_ / "whole", recipe,
+                                   {.mode = RunMode::begin, .init_from = directory_ / "base"});
     whole.finish(whole.train());
   }
   begin(recipe, "base");
   fs::remove_all(directory_ / "base");
-  RecipeRun resumed(directory_ / "run", recipe, {.mode = RunMode::resume});
+  auto resumed = make_training_run(directory_ / "run", recipe, {.mode = RunMode::resume});
   EXPECT_EQ(resumed.state().step, 0);
-  EXPECT_FALSE(resumed.initial_weights().has_value());
+  EXPECT_FALSE(resumed.setup().initial_weights.has_value());
   EXPECT_TRUE(equal_tensors(weights_of(resumed), expected));
   resumed.finish(resumed.train());
   EXPECT_TRUE(equal_tensors(best_weights("run"), best_weights("whole")));
@@ -283,9 +287,9 @@ TEST_F(InitialWeightsTest, AreNeverReplacedByRandomWeights) {
   begin(recipe, "base");
   fs::remove_all(directory_ / "run" / RunFiles::checkpoints);
   const auto run_id = read_record(directory_ / "base" / RunFiles::data).run_id;
-  EXPECT_THAT([&] { RecipeRun(directory_ / "run", recipe, {.mode = RunMode::resume}); },
+  EXPECT_THAT([&] { make_training_run(directory_ / "run", recipe, {.mode = RunMode::resume}); },
               throws_naming<InputError>((directory_ / "run").string(), run_id));
-  RecipeRun run(directory_ / "run", recipe, {.init_from = directory_ / "base"});
+  auto run = make_training_run(directory_ / "run", recipe, {.init_from = directory_ / "base"});
   EXPECT_TRUE(equal_tensors(weights_of(run), best_weights("base")));
 }
 
@@ -294,11 +298,11 @@ TEST_F(InitialWeightsTest, BeginOrResumeRequiresTheSameSource) {
   train("other", small_recipe("copy"));
   const auto recipe = tuned("base", "copy");
   const auto begin_or_resume = [&](const fs::path& init_from) {
-    return RecipeRun(directory_ / "run", recipe, {.init_from = init_from});
+    return make_training_run(directory_ / "run", recipe, {.init_from = init_from});
   };
   {
     auto run = begin_or_resume(directory_ / "base");
-    EXPECT_TRUE(run.initial_weights().has_value());
+    EXPECT_TRUE(run.setup().initial_weights.has_value());
     run.finish(run.train());
   }
   EXPECT_TRUE(begin_or_resume(directory_ / "base").is_finished());

@@ -1,7 +1,6 @@
-#include "attend/train/recipe_run.h"
-
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
+#include "attend/train/training_run.h"
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/subwords.h"
@@ -24,7 +23,7 @@ class RecipeRunTest : public testing::Test {
  protected:
   /// Begins a run and stops it after `steps` steps.
   void train_for(const fs::path& directory, int64_t steps) const {
-    RecipeRun run(directory, recipe_, {.mode = RunMode::begin});
+    auto run = make_training_run(directory, recipe_, {.mode = RunMode::begin});
     const auto stop = [steps, done = int64_t{0}]() mutable { return ++done == steps; };
     EXPECT_EQ(run.train({.stop_requested = stop}).stop_reason, StopReason::stop_requested);
   }
@@ -44,7 +43,7 @@ class RecipeRunTest : public testing::Test {
 
 TEST_F(RecipeRunTest, CanBeLoaded) {
   Recorder recorder;
-  RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
+  auto run = make_training_run(directory_ / "run", recipe_, {.mode = RunMode::begin});
   const auto result = run.train({.observers = {&recorder}});
   run.finish(result);
   EXPECT_EQ(recorder.evaluated.back(), 10);
@@ -55,27 +54,26 @@ TEST_F(RecipeRunTest, CanBeLoaded) {
 }
 
 TEST_F(RecipeRunTest, ResumedEqualsUninterrupted) {
-  RecipeRun whole(directory_ / "whole", recipe_, {.mode = RunMode::begin});
+  auto whole = make_training_run(directory_ / "whole", recipe_, {.mode = RunMode::begin});
   whole.finish(whole.train());
   train_for(directory_ / "run", 7);
-  RecipeRun resumed(directory_ / "run", recipe_, {.mode = RunMode::resume});
+  auto resumed = make_training_run(directory_ / "run", recipe_, {.mode = RunMode::resume});
   EXPECT_EQ(resumed.state().step, 7);
   resumed.finish(resumed.train());
   EXPECT_TRUE(equal_tensors(weights_of(directory_ / "run"), weights_of(directory_ / "whole")));
 }
 
 TEST_F(RecipeRunTest, BeginOrResumeContinuesAnExistingRun) {
-  const auto step = [&] { return RecipeRun(directory_ / "run", recipe_).state().step; };
+  const auto step = [&] { return make_training_run(directory_ / "run", recipe_).state().step; };
   EXPECT_EQ(step(), 0);
   EXPECT_EQ(step(), 0) << "without a checkpoint, a run resumes from the start";
   train_for(directory_ / "stopped", 7);
-  EXPECT_EQ(RecipeRun(directory_ / "stopped", recipe_).state().step, 7);
+  EXPECT_EQ(make_training_run(directory_ / "stopped", recipe_).state().step, 7);
 }
 
 TEST_F(RecipeRunTest, CanBeMoved) {
-  static_assert(!std::is_convertible_v<RecipeRun, TrainingRun>, "slicing would drop the task");
-  auto first =
-      std::make_unique<RecipeRun>(RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::begin}));
+  auto first = std::make_unique<TrainingRun>(
+      make_training_run(directory_ / "run", recipe_, {.mode = RunMode::begin}));
   auto moved = std::move(*first);
   first.reset();
   moved.finish(moved.train());
@@ -86,7 +84,7 @@ TEST_F(RecipeRunTest, ReportsSkippedDamagedCheckpoints) {
   recipe_.training.checkpoint_every = 2;
   train_for(directory_ / "run", 4);
   replace_file(directory_ / "run" / "checkpoint" / "step-000000004" / "trainer_state.json", "{}");
-  const RecipeRun resumed(directory_ / "run", recipe_, {.mode = RunMode::resume});
+  const auto resumed = make_training_run(directory_ / "run", recipe_, {.mode = RunMode::resume});
   EXPECT_EQ(resumed.state().step, 2);
   EXPECT_THAT(resumed.damaged(), testing::ElementsAre(testing::HasSubstr("trainer_state.json")));
 }
@@ -95,22 +93,22 @@ TEST_F(RecipeRunTest, BeginOrResumeAndResumeOpenAFinishedRun) {
   for (const auto& [mode, finished] :
        {std::pair(RunMode::begin_or_resume, false), std::pair(RunMode::begin_or_resume, true),
         std::pair(RunMode::resume, true)}) {
-    RecipeRun run(directory_ / "run", recipe_, {.mode = mode});
+    auto run = make_training_run(directory_ / "run", recipe_, {.mode = mode});
     EXPECT_EQ(run.is_finished(), finished);
     const auto result = run.train();
     run.finish(result);
     EXPECT_EQ(result.stop_reason, StopReason::max_steps);
     auto loaded = RunDirectory::open(directory_ / "run").load();
-    EXPECT_EQ(evaluate(run.model(), run.task()).loss,
+    EXPECT_EQ(evaluate(run.setup().model, *run.setup().task).loss,
               evaluate(loaded.model, *loaded.make_task()).loss);
   }
   recipe_.training.max_steps = 9;
-  EXPECT_THAT([&] { RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume}); },
+  EXPECT_THAT([&] { make_training_run(directory_ / "run", recipe_, {.mode = RunMode::resume}); },
               throws<InputError>("already trained for 10/9 steps; pass a larger max_steps"));
 }
 
 TEST_F(RecipeRunTest, FinishKeepsTheRandomNumberGenerator) {
-  RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
+  auto run = make_training_run(directory_ / "run", recipe_, {.mode = RunMode::begin});
   const auto result = run.train();
   torch::manual_seed(123);
   const auto expected = torch::rand({3});
@@ -128,8 +126,8 @@ TEST_F(RecipeRunTest, BeginChecksTheDirectoryBeforeTheTaskIsMade) {
   recipe_.text = {(directory_ / "missing.txt").string()};
   const auto beginning = [&](const char* name, bool overwrite) {
     return [this, name, overwrite] {
-      RecipeRun(directory_ / name, recipe_,
-                {.mode = overwrite ? RunMode::overwrite : RunMode::begin});
+      make_training_run(directory_ / name, recipe_,
+                        {.mode = overwrite ? RunMode::overwrite : RunMode::begin});
     };
   };
   EXPECT_THAT(beginning("run", false), throws<InputError>("exists and is not empty"));
@@ -148,14 +146,19 @@ TEST_F(RecipeRunTest, UsesTheTaskOfTheTaskMaker) {
     EXPECT_EQ(tokenizer != nullptr, calls == 2);  // a run that is resumed has a tokenizer
     return task;
   };
-  EXPECT_EQ(&RecipeRun(directory_ / "run", recipe_, {.task_maker = maker}).task(), task.get());
-  EXPECT_EQ(&RecipeRun(directory_ / "run", recipe_, {.task_maker = maker}).task(), task.get());
+  EXPECT_EQ(
+      make_training_run(directory_ / "run", recipe_, {.task_maker = maker}).setup().task.get(),
+      task.get());
+  EXPECT_EQ(
+      make_training_run(directory_ / "run", recipe_, {.task_maker = maker}).setup().task.get(),
+      task.get());
   EXPECT_EQ(calls, 2);
   const auto other = [task = std::shared_ptr<const Task>(make_task(small_recipe("addition")))](
                          const Recipe&, const auto&) { return task; };
   EXPECT_THAT(
       [&] {
-        RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume, .task_maker = other});
+        make_training_run(directory_ / "run", recipe_,
+                          {.mode = RunMode::resume, .task_maker = other});
       },
       throws_naming<InputError>("tokenizer"));
 }
@@ -175,7 +178,7 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   recipe.data.tokenizer = TokenizerKind::subword;
   recipe.data.vocab_size = 300;
   {
-    RecipeRun run(directory / "run", recipe, {.mode = RunMode::begin});
+    auto run = make_training_run(directory / "run", recipe, {.mode = RunMode::begin});
     run.finish(run.train());
   }
   const auto other =
@@ -190,8 +193,8 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
   const auto run = RunDirectory::open(directory / "run").load();
   EXPECT_EQ(run.make_task()->tokenizer().files(), other->files());
   recipe.training.max_steps = 4;
-  const RecipeRun resumed(directory / "run", recipe, {.mode = RunMode::resume});
-  EXPECT_EQ(resumed.task().tokenizer().files(), other->files());
+  const auto resumed = make_training_run(directory / "run", recipe, {.mode = RunMode::resume});
+  EXPECT_EQ(resumed.setup().task->tokenizer().files(), other->files());
   replace_file(directory / "text", text + "!");
   EXPECT_THAT([&] { run.make_task(); }, throws<InputError>("changed since training"));
 }
@@ -199,7 +202,7 @@ TEST_F(SubwordRunTest, SubwordsAreNotTrainedAgain) {
 TEST_F(RecipeRunTest, ThreadsAreChangedOnlyDuringTraining) {
   const NumThreadsGuard available(2);
   recipe_.training.threads = 3;
-  RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
+  auto run = make_training_run(directory_ / "run", recipe_, {.mode = RunMode::begin});
   EXPECT_EQ(torch::get_num_threads(), 2);
   int during = 0;
   const auto result =
@@ -214,7 +217,7 @@ TEST_F(RecipeRunTest, ModelThatCannotBeMadeIsAnInputError) {
     return [&, change] {
       auto recipe = recipe_;
       change(recipe.stack());
-      RecipeRun(directory_ / "run", recipe, {.mode = RunMode::begin});
+      make_training_run(directory_ / "run", recipe, {.mode = RunMode::begin});
     };
   };
   EXPECT_THAT(beginning([](auto& stack) { stack.embed_dim = 10, stack.num_heads = 3; }),
@@ -227,8 +230,8 @@ TEST_F(RecipeRunTest, ModelThatCannotBeMadeIsAnInputError) {
 }
 
 TEST_F(RecipeRunTest, LocksItsDirectory) {
-  const RecipeRun run(directory_ / "run", recipe_, {.mode = RunMode::begin});
-  EXPECT_THAT([&] { RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::overwrite}); },
+  const auto run = make_training_run(directory_ / "run", recipe_, {.mode = RunMode::begin});
+  EXPECT_THAT([&] { make_training_run(directory_ / "run", recipe_, {.mode = RunMode::overwrite}); },
               throws<InputError>("run"));
 }
 

@@ -1,7 +1,7 @@
 #include "train/run_history.h"
 
 #include "attend/io/safetensors.h"
-#include "attend/train/recipe_run.h"
+#include "attend/train/training_run.h"
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/temporary_directory.h"
@@ -22,8 +22,8 @@ using testing::ElementsAre;
 
 class RunHistoryTest : public testing::Test {
  protected:
-  RecipeRun begin(const std::string& name) const {
-    return RecipeRun(directory_ / name, recipe_, {.mode = RunMode::begin});
+  TrainingRun begin(const std::string& name) const {
+    return make_training_run(directory_ / name, recipe_, {.mode = RunMode::begin});
   }
 
   std::vector<nlohmann::json> samples(const std::string& name) const {
@@ -58,7 +58,7 @@ class RunHistoryTest : public testing::Test {
 
 TEST_F(RunHistoryTest, RecordsEachEvaluationAndStep0) {
   auto run = begin("run");
-  const auto initial = token_embedding_weight(run.model()).detach().clone();
+  const auto initial = token_embedding_weight(run.setup().model).detach().clone();
   run.train();
   EXPECT_THAT(sample_steps("run"), ElementsAre(0, 4, 8, 10));
   EXPECT_THAT(snapshot_steps("run"), ElementsAre(0, 4, 8, 10));
@@ -67,7 +67,7 @@ TEST_F(RunHistoryTest, RecordsEachEvaluationAndStep0) {
     return load_safetensors(snapshots.at(i).path).tensors.at("embeddings");
   };
   EXPECT_TRUE(embeddings(0).equal(initial));
-  EXPECT_TRUE(embeddings(3).equal(token_embedding_weight(run.model())));
+  EXPECT_TRUE(embeddings(3).equal(token_embedding_weight(run.setup().model)));
   const auto tokenizer = RunDirectory::open(directory_ / "run").load(Weights::best).tokenizer;
   for (const auto& line : samples("run")) {
     EXPECT_EQ(line.at("samples").size(), 5U);
@@ -96,7 +96,7 @@ TEST_F(RunHistoryTest, ResumedRunHasTheSameFiles) {
                                                "{\"step\":9,\"samples\":[]}\n{\"step\":10,\"sam");
     replace_file(path / RunFiles::embeddings / "step-000000009.safetensors", "?");
     replace_file(path / RunFiles::embeddings / "step-000000010.safetensors.7.tmp", "?");
-    RecipeRun(path, recipe_, {.mode = RunMode::resume}).train();
+    make_training_run(path, recipe_, {.mode = RunMode::resume}).train();
     EXPECT_EQ(files(name), files("whole")) << steps;
   }
 }
@@ -109,7 +109,7 @@ TEST_F(RunHistoryTest, AnEvaluationThatWasStoppedIsRecordedOnce) {
     EXPECT_EQ(run.train({.stop_evaluation = stop}).stop_reason, StopReason::stop_requested);
     EXPECT_THAT(sample_steps("run"), ElementsAre(0));
   }
-  RecipeRun(directory_ / "run", recipe_, {.mode = RunMode::resume}).train();
+  make_training_run(directory_ / "run", recipe_, {.mode = RunMode::resume}).train();
   EXPECT_EQ(files("run"), files("whole"));
 }
 
@@ -130,8 +130,8 @@ TEST_F(RunHistoryTest, KeepsEverySecondSnapshotOfManyEvaluations) {
 
 TEST_F(RunHistoryTest, DoesNotChangeTheModelAndTheRandomNumbers) {
   auto run = begin("run");
-  auto& module = module_of(run.model());
-  RunHistory history(run.directory(), run.model(), run.task(), 1, {});
+  auto& module = module_of(run.setup().model);
+  RunHistory history(run.directory(), run.setup().model, *run.setup().task, 1, {});
   history.record(0);
   module.train();
   torch::manual_seed(3);
@@ -146,9 +146,9 @@ TEST_F(RunHistoryTest, AModelWithoutFiniteLogitsHasNoSamples) {
   auto run = begin("run");
   {
     const torch::NoGradGuard no_grad;
-    token_embedding_weight(run.model()).fill_(NAN);
+    token_embedding_weight(run.setup().model).fill_(NAN);
   }
-  RunHistory(run.directory(), run.model(), run.task(), 1, {}).record(0);
+  RunHistory(run.directory(), run.setup().model, *run.setup().task, 1, {}).record(0);
   EXPECT_THAT(samples("run"),
               ElementsAre(nlohmann::json{{"step", 0}, {"samples", nlohmann::json::array()}}));
   EXPECT_THAT(snapshot_steps("run"), ElementsAre(0));

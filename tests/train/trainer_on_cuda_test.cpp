@@ -1,5 +1,5 @@
 // Tests training on a GPU; skipped without a CUDA device.
-#include "attend/train/recipe_run.h"
+#include "attend/train/training_setup.h"
 #include "support/small_runs.h"
 
 #include <gmock/gmock.h>

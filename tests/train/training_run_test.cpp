@@ -2,7 +2,6 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
-#include "attend/train/recipe_run.h"
 #include "io/files.h"
 #include "support/small_runs.h"
 #include "support/stripes.h"
@@ -65,7 +64,7 @@ TEST_F(TrainingRunTest, ResumedEqualsUninterrupted) {
 TEST_F(TrainingRunTest, FinishEvaluatesTheBestWeightsOnAllData) {
   auto recipe = small_recipe("sort");
   recipe.training.eval_batches = 1;
-  RecipeRun run(directory_ / "run", recipe, {.mode = RunMode::begin});
+  auto run = make_training_run(directory_ / "run", recipe, {.mode = RunMode::begin});
   const auto result = run.train();
   EXPECT_TRUE(result.state.best->is_partial);
   const auto best = run.finish(result).state.best;
@@ -77,7 +76,7 @@ TEST_F(TrainingRunTest, FinishEvaluatesTheBestWeightsOnAllData) {
 }
 
 TEST_F(TrainingRunTest, FinishNamesARemovedDirectory) {
-  RecipeRun run(directory_ / "run", small_recipe("sort"), {.mode = RunMode::begin});
+  auto run = make_training_run(directory_ / "run", small_recipe("sort"), {.mode = RunMode::begin});
   const auto result = run.train();
   std::filesystem::remove_all(directory_ / "run");
   EXPECT_THAT([&] { run.finish(result); },
@@ -286,6 +285,23 @@ TEST_F(TrainingRunTest, ThreadsAreChangedOnlyDuringTraining) {
   EXPECT_EQ(torch::get_num_threads(), 2);
   run.finish(result);
   EXPECT_EQ(torch::get_num_threads(), 2);
+}
+
+TEST_F(TrainingRunTest, OptionsOfTheOtherKindOfRunAreRefused) {
+  const auto path = directory_ / "run";
+  const auto net = make_net();
+  EXPECT_THAT([&] { TrainingRun(path, make_objective(net), small_config(), {.init_from = path}); },
+              throws_naming<c10::ValueError>("init_from"));
+  const TrainingRun objective_run(path, make_objective(net), small_config());
+  EXPECT_THAT([&] { objective_run.setup(); }, throws_naming<c10::ValueError>("make_training_run"));
+  const auto recipe = small_recipe("sort");
+  const auto make = [&](const TrainingRunOptions& options) {
+    return [&, options] { make_training_run(directory_ / "recipe", recipe, options); };
+  };
+  EXPECT_THAT(make({.values = {{"channels", "4"}}}), throws_naming<c10::ValueError>("values"));
+  EXPECT_THAT(make({.optimizer = make_optimizer(*net, small_config())}),
+              throws_naming<c10::ValueError>("optimizer"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "recipe"));
 }
 
 TEST(TrainingRun, NullObjectiveThrows) {

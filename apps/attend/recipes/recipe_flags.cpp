@@ -2,8 +2,8 @@
 
 #include "attend/input_error.h"
 #include "attend/train/read_labelled_lines.h"
-#include "attend/train/recipe_run.h"
 #include "attend/train/task.h"
+#include "attend/train/training_setup.h"
 #include "io/utf8.h"
 #include "nearest_name.h"
 #include "options.h"

@@ -98,7 +98,8 @@ void check_combination(const Sweep& sweep, Combination& combination) {
     train::throw_if_different(directory, train::differences_of(run, recipe, [](const auto& field) {
                                 return !field.is_paths();
                               }));
-    combination.is_complete = is_complete(train::RecipeRun(directory, recipe, sweep.options));
+    combination.is_complete =
+        is_complete(train::make_training_run(directory, recipe, sweep.options));
   } else {
     train::check_can_create(directory, /*overwrite=*/false);
     train::make_training_setup(recipe, sweep.options.init_from, sweep.options.task_maker);
@@ -158,7 +159,7 @@ void train_combination(const Sweep& sweep, Combination& combination) {
     train::set_num_threads(combination.recipe.training.threads);
     sweep.train([&] {
       const Activity activity(kPreparingData);
-      return train::RecipeRun(combination.directory, combination.recipe, sweep.options);
+      return train::make_training_run(combination.directory, combination.recipe, sweep.options);
     }());
   } catch (const Interrupted&) {
     write_error("to continue the sweep, run the same command again\n");

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/train/recipe.h"
-#include "attend/train/recipe_run.h"
+#include "attend/train/training_run.h"
 #include "recipes/recipe_flags.h"
 
 #include <filesystem>
@@ -18,8 +18,8 @@ struct Sweep {
   /// Returns the recipe of a combination.
   std::function<train::Recipe(const std::vector<Setting>&)> resolve;
   /// Trains and finishes the run of a combination. Throws Interrupted if a signal stopped it.
-  std::function<void(train::RecipeRun)> train;
-  train::RecipeRunOptions options;  ///< of all combinations
+  std::function<void(train::TrainingRun)> train;
+  train::TrainingRunOptions options;  ///< of all combinations
 };
 
 /// Parses KEY=VALUE,VALUE,... and returns a setting for each value. Throws CLI::ValidationError for

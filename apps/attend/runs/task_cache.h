@@ -13,7 +13,7 @@ namespace attend::app {
 /// same data several times, and large files take long to read and encode.
 ///
 ///     TaskCache tasks;
-///     train::RecipeRun(directory, recipe, {.task_maker = std::ref(tasks)});
+///     train::make_training_run(directory, recipe, {.task_maker = std::ref(tasks)});
 class TaskCache {
  public:
   /// Returns the task of `recipe`; see `train::make_task`.

@@ -68,7 +68,7 @@ bool is_intact(const train::RunDirectory& run, const train::RunSummary& summary,
 class Training {
  public:
   /// `epochs`: as in `train_run`.
-  Training(train::RecipeRun run, double epochs) : run_(std::move(run)), epochs_(epochs) {}
+  Training(train::TrainingRun run, double epochs) : run_(std::move(run)), epochs_(epochs) {}
 
   /// Trains and finishes the run, and prints a header, the progress, a report and a summary. Throws
   /// Interrupted if a signal stopped the run before its last step.
@@ -83,7 +83,7 @@ class Training {
   train::TrainResult train() {
     // Unknown if the run is resumed.
     const auto neighbors_before =
-        run_.state().step == 0 ? nearest_neighbors(run_.model(), run_.task()) : "";
+        run_.state().step == 0 ? nearest_neighbors(setup().model, *setup().task) : "";
     print_header();
     std::optional<StopSignal> signals(std::in_place);
     auto result = train_steps();
@@ -93,8 +93,8 @@ class Training {
       // threads if training used more. Training may have used more threads if the run finished on a
       // machine with more cores and was then resumed on this machine.
       train::set_num_threads(std::min<int64_t>(result.state.threads, torch::get_num_threads()));
-      report_ = make_text_report(run_.model(), run_.task(), neighbors_before,
-                                 run_.recipe().training.seed);
+      report_ = make_text_report(setup().model, *setup().task, neighbors_before,
+                                 setup().recipe.training.seed);
       const auto& directory = run_.directory();
       // A report that was written before contains the neighbors before training.
       const auto summary = run_.is_finished() ? directory.summary() : std::nullopt;
@@ -119,6 +119,7 @@ class Training {
   }
 
  private:
+  train::TrainingSetup& setup() { return run_.setup(); }
   std::string directory() const { return printable(run_.directory().path().string()); }
 
   /// Prints a line of the header. On a terminal, a long line is wrapped; a log has one line each.
@@ -134,16 +135,16 @@ class Training {
       write_error(
           fmt::format("attend: skipped a damaged checkpoint: {}\n", without_control_codes(damage)));
     }
-    const auto& recipe = run_.recipe();
+    const auto& recipe = setup().recipe;
     const auto step = run_.state().step;
     const auto& stack = recipe.stack();
-    const auto parameters = parameter_count(module_of(run_.model()));
+    const auto parameters = parameter_count(module_of(setup().model));
     print_line("task", recipe.task);
     print_line(
         "model",
         fmt::format("{}: {} parameters, num_layers {}, num_heads {}, embed_dim {}, vocab_size {}",
                     model_kind(recipe.model), parameters, stack.num_layers, stack.num_heads,
-                    stack.embed_dim, run_.task().tokenizer().size()));
+                    stack.embed_dim, setup().task->tokenizer().size()));
     print_line("device", run_.device().str());
     fmt::print("{}", report_line("run", directory()));
     const auto& training = recipe.training;
@@ -154,8 +155,8 @@ class Training {
                                         "rate does not reach lr; see --warmup-steps",
                                         training.warmup_steps, training.max_steps));
     }
-    for (const auto& note : run_.task().data_notes()) print_line(note.name, note.text);
-    if (run_.initial_weights()) print_initial_weights(*run_.initial_weights());
+    for (const auto& note : setup().task->data_notes()) print_line(note.name, note.text);
+    if (setup().initial_weights) print_initial_weights(*setup().initial_weights);
     if (run_.is_resumed()) {
       const bool saved = !run_.directory().checkpoints().latest().empty();
       const auto before = run_.checkpoint_world_size();
@@ -188,7 +189,7 @@ class Training {
     const auto& best = run_.state().best;
     // A background thread prints the progress, so that a paused terminal does not block training.
     train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
-        run_.recipe().training.max_steps, best ? best->loss : INFINITY)});
+        setup().recipe.training.max_steps, best ? best->loss : INFINITY)});
     auto stop = [said = false]() mutable {
       if (StopSignal::received() == 0) return false;
       if (!said) write_error("\nstopping: saving a checkpoint\n");
@@ -204,12 +205,12 @@ class Training {
     const auto& state = result.state;
     const auto& best = state.best.value();
     fmt::print("\nbest val loss  {:.4f} (step {}, {})\n", best.loss, state.best_step,
-               targets_text(best, run_.model()));
+               targets_text(best, setup().model));
     if (best.accuracy()) fmt::print("accuracy       {}\n", accuracy_text(best.exact_match));
     print_losses();
     if (result.stop_reason == train::StopReason::patience) {
       fmt::print("early stop     step {}, after {} evaluations without improvement (patience)\n",
-                 state.step, run_.recipe().training.patience);
+                 state.step, setup().recipe.training.patience);
     }
     if (state.skipped_steps > 0) {
       fmt::print("skipped steps  {} (non-finite loss or gradient)\n", state.skipped_steps);
@@ -222,7 +223,7 @@ class Training {
       fmt::print("report         {}\n", printable(page.string()));
     fmt::print("\nNext:\n");
     fmt::print("  attend eval {}\n", directory());
-    if (std::holds_alternative<SequenceClassifier>(run_.model())) {
+    if (std::holds_alternative<SequenceClassifier>(setup().model)) {
       fmt::print("  attend predict {} TEXT\n", directory());
     } else {
       fmt::print("  attend generate {} --prompt TEXT\n", directory());
@@ -250,14 +251,14 @@ class Training {
     }
   }
 
-  train::RecipeRun run_;
+  train::TrainingRun run_;
   double epochs_;
   TextReport report_;
 };
 
 }  // namespace
 
-bool is_complete(const train::RecipeRun& run) {
+bool is_complete(const train::TrainingRun& run) {
   if (!run.is_finished()) return false;
   if (!run.state().best) return true;
   const auto& directory = run.directory();
@@ -272,9 +273,9 @@ bool is_complete(const train::RecipeRun& run) {
          });
 }
 
-void print_complete(const train::RecipeRun& run, double epochs) {
+void print_complete(const train::TrainingRun& run, double epochs) {
   const auto& state = run.state();
-  const auto max_steps = run.recipe().training.max_steps;
+  const auto max_steps = run.setup().recipe.training.max_steps;
   const auto reason =
       state.step == max_steps
           ? fmt::format("already trained for {}/{} steps; pass a larger {} to continue", state.step,
@@ -287,11 +288,11 @@ void print_complete(const train::RecipeRun& run, double epochs) {
              report_line("finished", reason));
 }
 
-void train_run(train::RecipeRun run, double epochs) {
+void train_run(train::TrainingRun run, double epochs) {
   Training(std::move(run), epochs).train();
 }
 
-void train_beside_rank_0(train::RecipeRun run) {
+void train_beside_rank_0(train::TrainingRun run) {
   const StopSignal signals;
   const auto stop = [] { return StopSignal::received() != 0; };
   const auto result = run.train({.stop_requested = stop, .stop_evaluation = stop});
@@ -300,7 +301,7 @@ void train_beside_rank_0(train::RecipeRun run) {
   run.finish(result, {}, [&](int64_t, int64_t) { check_signals(processes); });
 }
 
-void train_run_with_results(train::RecipeRun run, double epochs) {
+void train_run_with_results(train::TrainingRun run, double epochs) {
   Training(std::move(run), epochs).run();
 }
 

@@ -99,4 +99,10 @@ ATTEND_API const TaskInfo& find_task(const std::string& name);
 ATTEND_API std::unique_ptr<Task> make_task(const Recipe& recipe,
                                            std::shared_ptr<const Tokenizer> tokenizer = nullptr);
 
+/// Function that makes the task of a recipe with a tokenizer, as `make_task` does. It may return a
+/// task that was already made for the same data and tokenizer, so that large files are read and
+/// encoded only once.
+using TaskMaker = std::function<std::shared_ptr<const Task>(
+    const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer)>;
+
 }  // namespace attend::train

@@ -3,7 +3,7 @@
 // already finished.
 #include <attend/io/tokenizers.h>
 #include <attend/train/read_labelled_lines.h>
-#include <attend/train/recipe_run.h>
+#include <attend/train/training_run.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,7 +13,8 @@
 bool trains() {
   auto recipe = attend::train::find_task("sort").defaults;
   recipe.training.max_steps = 2;
-  attend::train::RecipeRun run("runs/sort", recipe, {.mode = attend::train::RunMode::overwrite});
+  auto run = attend::train::make_training_run("runs/sort", recipe,
+                                              {.mode = attend::train::RunMode::overwrite});
   const auto result = run.train();
   run.finish(result);
   return result.state.best->loss > 0.0;

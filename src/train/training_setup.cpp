@@ -1,7 +1,9 @@
-// The weights of another run as the initial weights of a model.
+#include "attend/train/training_setup.h"
+
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
-#include "attend/train/recipe_run.h"
+#include "attend/train/device.h"
+#include "attend/train/run_directory.h"
 #include "train/recipe_fields.h"
 #include "train/run_record.h"
 
@@ -81,7 +83,7 @@ void check_tokenizer_options(const std::filesystem::path& directory, const Run& 
 }
 
 /// Copies the weights of `source`, the loaded `run`, into the model of `setup`, which belongs
-/// to `recipe`; see `RecipeRunOptions::init_from`.
+/// to `recipe`; see `TrainingRunOptions::init_from`.
 InitialWeights copy_initial_weights(const RunDirectory& run, const Run& source,
                                     const Recipe& recipe, const TrainingSetup& setup) {
   const bool same_kind = source.recipe.model.index() == recipe.model.index();
@@ -149,6 +151,37 @@ InitialWeights copy_initial_weights(const RunDirectory& run, const Run& source,
 }
 
 }  // namespace
+
+TrainingSetup make_training_setup(const Recipe& recipe, std::shared_ptr<const Tokenizer> tokenizer,
+                                  const TaskMaker& task_maker) {
+  check_recipe(recipe);
+  const auto device = resolve_device(recipe.training.device);
+  auto task = task_maker(recipe, std::move(tokenizer));
+  torch::manual_seed(static_cast<uint64_t>(recipe.training.seed));
+  auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
+  module_of(model).to(device);
+  return {recipe, device, std::move(task), std::move(model)};
+}
+
+Recipe fine_tuning_recipe(const Recipe& source, const std::string& task) {
+  const auto& info = find_task(task);
+  auto recipe = info.defaults;
+  if (task == source.task) {
+    recipe.text = source.text;
+    recipe.data = source.data;
+  } else if (info.reads_file()) {
+    recipe.data.tokenizer = source.data.tokenizer;
+    recipe.data.vocab_size = source.data.vocab_size;
+    recipe.data.unknown = source.data.unknown;
+  }
+  if (recipe.model.index() == source.model.index()) {
+    recipe.model = source.model;
+  } else {
+    recipe.stack() = source.stack();
+    recipe.max_seq_len() = source.max_seq_len();
+  }
+  return recipe;
+}
 
 TrainingSetup make_training_setup(const Recipe& recipe, const std::filesystem::path& init_from,
                                   const TaskMaker& task_maker) {
