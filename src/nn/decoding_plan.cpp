@@ -110,7 +110,7 @@ std::optional<AttentionStep> step_of(const MultiheadAttentionImpl& attention,
   // Otherwise, attention throws an exception.
   const bool in_window = cache.sliding_window() == 0 ||
                          (step.sliding_window > 0 && step.sliding_window <= cache.sliding_window());
-  if (!has_norms || !in_window || !can_step(x, step)) return {};
+  if (!has_norms || !in_window || !prepare(x, step)) return {};
   if (!cache.can_append_token(layer, x.size(0), step.num_kv_heads, step.head_dim)) return {};
   return step;
 }
@@ -156,7 +156,7 @@ bool DecodingPlan::add(TransformerBlockImpl& block, const torch::Tensor& x) {
   }
   const auto module = block.feed_forward.ptr();
   const auto* feed_forward = exactly<FeedForwardImpl>(module.get());
-  layers_.push_back({&block, *attention,
+  layers_.push_back({&block, *std::move(attention),
                      feed_forward != nullptr ? step_of(*feed_forward, x, norm2) : std::nullopt});
   return true;
 }
@@ -198,11 +198,11 @@ std::optional<FeedForwardStep> step_of(const FeedForwardImpl& feed_forward, cons
   const auto* activation = std::get_if<Activation>(&feed_forward.options.activation());
   const bool has_dropout = dropout->is_training() && dropout->options.p() > 0;
   if (activation == nullptr || has_dropout) return {};
-  const FeedForwardStep step{.norm = norm,
-                             .up = {feed_forward.up->weight, feed_forward.up->bias},
-                             .down = {feed_forward.down->weight, feed_forward.down->bias},
-                             .activation = *activation};
-  return can_step(x, step) ? std::make_optional(step) : std::nullopt;
+  FeedForwardStep step{.norm = norm,
+                       .up = {feed_forward.up->weight, feed_forward.up->bias},
+                       .down = {feed_forward.down->weight, feed_forward.down->bias},
+                       .activation = *activation};
+  return prepare(x, step) ? std::make_optional(std::move(step)) : std::nullopt;
 }
 
 }  // namespace attend

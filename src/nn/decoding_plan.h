@@ -19,7 +19,8 @@ class DecodingPlan {
  public:
   /// Returns the plan of `blocks`, or std::nullopt if the forward passes of the blocks must be
   /// called: unless each sequence gets one token, attention is causal without other arguments, and
-  /// each block has `NormOrder::pre`, LayerNorm or RMSNorm, and weights that are read in float32.
+  /// each block has `NormOrder::pre`, LayerNorm or RMSNorm, and weights that are read in float32,
+  /// int8 or int4.
   /// Supports the hooks `qk_norm`, `rotary` and `sliding_window`, in this order.
   static std::optional<DecodingPlan> of(const torch::nn::ModuleListImpl& blocks,
                                         const torch::Tensor& x, const AttentionArgs& args,

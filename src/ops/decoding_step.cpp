@@ -40,11 +40,15 @@ bool has_few_rows(const torch::Tensor& x) {
          x.scalar_type() == torch::kFloat && x.is_contiguous();
 }
 
-bool supports(const StepLinear& linear, int64_t inputs, int64_t outputs, int64_t rows) {
-  const auto& [weight, bias] = linear;
-  return can_use_inference_kernels({&weight, &bias}) && weight.dim() == 2 &&
-         weight.size(0) == outputs && weight.size(1) == inputs && reads_rows(weight, rows) &&
-         (!bias.defined() || is_float_vector(bias, outputs));
+/// Sets `StepLinear::rows`, and returns false if there are none.
+bool prepare(StepLinear& linear, int64_t inputs, int64_t outputs, int64_t rows) {
+  const auto& weight = linear.weight;
+  const auto& bias = linear.bias;
+  const bool supported = can_use_inference_kernels({&weight, &bias}) && weight.dim() == 2 &&
+                         weight.size(0) == outputs && weight.size(1) == inputs &&
+                         (!bias.defined() || is_float_vector(bias, outputs));
+  if (supported) linear.rows = weight_rows(weight, rows);
+  return linear.rows.has_value();
 }
 
 bool supports(const std::optional<StepNorm>& norm, int64_t width) {
@@ -55,14 +59,14 @@ bool supports(const std::optional<StepNorm>& norm, int64_t width) {
 
 /// Returns true if the products map the rows of `x` to `hidden` numbers, and `inputs` numbers to
 /// the rows of the output. With a norm, the output is added to `x`.
-bool can_step(const torch::Tensor& x, const std::optional<StepNorm>& norm, const StepLinear& first,
-              int64_t hidden, const StepLinear& second, int64_t inputs) {
+bool prepare(const torch::Tensor& x, const std::optional<StepNorm>& norm, StepLinear& first,
+             int64_t hidden, StepLinear& second, int64_t inputs) {
   if (!has_few_rows(x) || !can_use_inference_kernels({&x}) || second.weight.dim() != 2)
     return false;
   const auto width = x.size(-1);
   const auto outputs = norm ? width : second.weight.size(0);
-  return supports(norm, width) && supports(first, width, hidden, rows_of(x)) &&
-         supports(second, inputs, outputs, rows_of(x));
+  return supports(norm, width) && prepare(first, width, hidden, rows_of(x)) &&
+         prepare(second, inputs, outputs, rows_of(x));
 }
 
 /// A product with the weight of a linear layer.
@@ -78,11 +82,23 @@ class Product {
                  .outputs = linear.weight.size(0)},
         x_(x),
         added_(added),
-        weight_{.data = linear.weight.const_data_ptr<float>(), .stride = linear.weight.stride(0)} {}
+        rows_(linear.rows.value()) {}
 
+  /// Returns true if x must be rounded before the product is computed.
+  bool rounds_input() const { return !std::holds_alternative<FloatRows>(rows_); }
+  void round_input() {
+    if (rounds_input()) integers_ = to_integers(x_, product_.rows, product_.columns);
+  }
   /// Computes columns `begin` to `end` - 1 of y.
   void operator()(int64_t begin, int64_t end) const {
-    multiply(product_, x_, weight_, RowRange{begin, end});
+    const RowRange range{begin, end};
+    if (const auto* floats = std::get_if<FloatRows>(&rows_)) {
+      multiply(product_, x_, *floats, range);
+    } else if (const auto* int8 = std::get_if<Int8Rows>(&rows_)) {
+      multiply(product_, integers_, *int8, range);
+    } else {
+      multiply(product_, integers_, std::get<Int4Rows>(rows_), range);
+    }
     for (int64_t r = 0; added_ != nullptr && r < product_.rows; ++r) {
       const auto row = r * product_.outputs;
       for (auto n = row + begin; n < row + end; ++n) product_.y[n] += added_[n];
@@ -95,7 +111,8 @@ class Product {
   RowProduct product_;
   const float* x_;
   const float* added_;
-  FloatRows weight_;
+  const WeightRows& rows_;
+  IntegerInput integers_;
 };
 
 /// Normalizes rows (rows, width). `y` may be `x`.
@@ -192,16 +209,16 @@ bool has_vectors(const torch::Tensor& x) {
 
 }  // namespace
 
-bool can_step(const torch::Tensor& x, const AttentionStep& step) {
-  return can_step(x, step.norm, step.qkv, (step.num_heads + 2 * step.num_kv_heads) * step.head_dim,
-                  step.out, step.num_heads * step.head_dim) &&
+bool prepare(const torch::Tensor& x, AttentionStep& step) {
+  return prepare(x, step.norm, step.qkv, (step.num_heads + 2 * step.num_kv_heads) * step.head_dim,
+                 step.out, step.num_heads * step.head_dim) &&
          supports(step.query_norm, step.head_dim) && supports(step.key_norm, step.head_dim);
 }
 
-bool can_step(const torch::Tensor& x, const FeedForwardStep& step) {
+bool prepare(const torch::Tensor& x, FeedForwardStep& step) {
   const auto width = step.down.weight.dim() == 2 ? step.down.weight.size(1) : 0;
-  return can_step(x, step.norm, step.up, is_gated(step.activation) ? 2 * width : width, step.down,
-                  width);
+  return prepare(x, step.norm, step.up, is_gated(step.activation) ? 2 * width : width, step.down,
+                 width);
 }
 
 torch::Tensor attention_step(const torch::Tensor& x, const AttentionStep& step,
@@ -226,7 +243,8 @@ torch::Tensor attention_step(const torch::Tensor& x, const AttentionStep& step,
 
   const auto* input = normalized(x, step.norm, attended + batch * inner);
   const auto* added = step.norm ? x.const_data_ptr<float>() : nullptr;
-  const Product project(step.qkv, batch, input, projected);
+  Product project(step.qkv, batch, input, projected);
+  project.round_input();
   // A thread computes whole heads.
   const auto num_vectors = num_heads + 2 * num_kv_heads;
   const auto project_and_append = [&](int64_t begin, int64_t end) {
@@ -261,9 +279,11 @@ torch::Tensor attention_step(const torch::Tensor& x, const AttentionStep& step,
                             .scale = step.scale};
   const auto attend_to_all = [&](int64_t begin, int64_t end) { heads.run(begin, end, range); };
   auto y = torch::empty({batch, 1, step.out.weight.size(0)}, x.options());
-  const Product out_product(step.out, batch, attended, y.mutable_data_ptr<float>(), added);
+  Product out_product(step.out, batch, attended, y.mutable_data_ptr<float>(), added);
+  const auto round_attended = [&](int64_t, int64_t) { out_product.round_input(); };
   in_phases({{num_vectors, grain(head_dim * x.size(-1)), project_and_append},
              {batch * num_heads, grain(2 * used * head_dim), attend_to_all},
+             {out_product.rounds_input(), 1, round_attended},
              out_product.phase()});
   return y;
 }
@@ -280,7 +300,8 @@ torch::Tensor feed_forward_step(const torch::Tensor& x, const FeedForwardStep& s
   auto* const activated = projected + rows * hidden;  // (rows, F)
   const auto* input = normalized(x, step.norm, activated + rows * width);
   const auto* added = step.norm ? x.const_data_ptr<float>() : nullptr;
-  const Product project(step.up, rows, input, projected);
+  Product project(step.up, rows, input, projected);
+  project.round_input();
   const auto project_and_activate = [&](int64_t begin, int64_t end) {
     project(begin, end);
     if (gated) project(width + begin, width + end);
@@ -296,8 +317,11 @@ torch::Tensor feed_forward_step(const torch::Tensor& x, const FeedForwardStep& s
   auto shape = x.sizes().vec();
   shape.back() = step.down.weight.size(0);
   auto y = torch::empty(shape, x.options());
-  const Product down_product(step.down, rows, activated, y.mutable_data_ptr<float>(), added);
-  in_phases({{width, grain(x.size(-1)), project_and_activate}, down_product.phase()});
+  Product down_product(step.down, rows, activated, y.mutable_data_ptr<float>(), added);
+  const auto round_activated = [&](int64_t, int64_t) { down_product.round_input(); };
+  in_phases({{width, grain(x.size(-1)), project_and_activate},
+             {down_product.rounds_input(), 1, round_activated},
+             down_product.phase()});
   return y;
 }
 

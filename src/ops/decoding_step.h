@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/ops/activation.h"
+#include "ops/fast_linear.h"
 
 #include <torch/types.h>
 
@@ -16,8 +17,9 @@ namespace attend {
 
 /// A linear layer: x W^T + bias.
 struct StepLinear {
-  const torch::Tensor& weight;  // (N, K)
-  const torch::Tensor& bias;    // (N); undefined = none
+  const torch::Tensor& weight;          // (N, K)
+  const torch::Tensor& bias;            // (N); undefined = none
+  std::optional<WeightRows> rows = {};  // of the weight or its copy; set by `prepare`
 };
 
 /// LayerNorm or RMSNorm.
@@ -68,17 +70,18 @@ struct FeedForwardStep {
   Activation activation = Activation::relu;
 };
 
-/// Return true if the functions below support these tensors: `x` (..., E) has at most
-/// kMaxProductRows rows, all tensors are in float32, and no gradients are computed.
-ATTEND_API bool can_step(const torch::Tensor& x, const AttentionStep& step);
-ATTEND_API bool can_step(const torch::Tensor& x, const FeedForwardStep& step);
+/// Return true if the functions below support these tensors, and set `StepLinear::rows`: `x`
+/// (..., E) has at most kMaxProductRows rows, all tensors are in float32, no copy of a weight is
+/// one of oneDNN, and no gradients are computed.
+ATTEND_API bool prepare(const torch::Tensor& x, AttentionStep& step);
+ATTEND_API bool prepare(const torch::Tensor& x, FeedForwardStep& step);
 
 /// Writes the keys and values of the new tokens to their slots, and returns the output (B, 1, E).
-/// Requires `can_step`.
+/// Requires `prepare`.
 ATTEND_API torch::Tensor attention_step(const torch::Tensor& x, const AttentionStep& step,
                                         const StepCache& cache);
 
-/// Returns the output (..., E) of a feed-forward. Requires `can_step`.
+/// Returns the output (..., E) of a feed-forward. Requires `prepare`.
 ATTEND_API torch::Tensor feed_forward_step(const torch::Tensor& x, const FeedForwardStep& step);
 
 /// Returns the rotation of the last tokens of sequences with these lengths, (B). `frequencies`: R/2

@@ -1,10 +1,12 @@
 #pragma once
 
 #include "attend/api.h"
+#include "ops/row_products.h"
 
 #include <torch/types.h>
 
 #include <optional>
+#include <variant>
 
 namespace attend {
 
@@ -14,8 +16,11 @@ ATTEND_API std::optional<torch::Tensor> fast_linear(const torch::Tensor& x,
                                                     const torch::Tensor& weight,
                                                     const torch::Tensor& bias);
 
-/// Returns true if `fast_linear` computes products of `rows` rows from the rows of `weight` (N, K)
-/// itself, and not from a copy in another format.
-ATTEND_API bool reads_rows(const torch::Tensor& weight, int64_t rows);
+/// The rows of a weight, or of its copy in another format.
+using WeightRows = std::variant<FloatRows, Int8Rows, Int4Rows>;
+
+/// Returns the rows from which `fast_linear` computes products of `rows` rows with `weight` (N, K),
+/// or std::nullopt if it calls another library.
+ATTEND_API std::optional<WeightRows> weight_rows(const torch::Tensor& weight, int64_t rows);
 
 }  // namespace attend

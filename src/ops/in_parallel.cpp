@@ -67,6 +67,7 @@ void in_phases(std::initializer_list<Phase> phases) {
   in_parallel(parts, /*grain=*/1, [&](int64_t begin, int64_t end) {
     int64_t expected = 0;
     for (const auto& phase : phases) {
+      if (phase.count == 0) continue;
       if (expected > 0) wait_for(arrived, expected);
       const auto parts_of_phase = parts_of(phase, threads);
       const auto first = phase.count * std::min(begin, parts_of_phase) / parts_of_phase;
@@ -78,7 +79,8 @@ void in_phases(std::initializer_list<Phase> phases) {
   });
 #else
   // Other thread pools may run the parts one after the other.
-  for (const auto& phase : phases) in_parallel(phase.count, phase.grain, phase.run);
+  for (const auto& phase : phases)
+    if (phase.count > 0) in_parallel(phase.count, phase.grain, phase.run);
 #endif
 }
 

@@ -15,7 +15,7 @@ namespace attend {
 ATTEND_API void in_parallel(int64_t count, int64_t grain,
                             c10::function_ref<void(int64_t, int64_t)> run);
 
-/// Work that begins when the previous phase has ended.
+/// Work that begins when the previous phase has ended. With a count of 0, there is none.
 struct Phase {
   int64_t count = 0;
   int64_t grain = 1;

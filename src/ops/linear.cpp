@@ -196,11 +196,24 @@ torch::Tensor row_product(const torch::Tensor& x, const torch::Tensor& weight,
   return y;
 }
 
+FloatRows float_rows(const torch::Tensor& weight) {
+  return {.data = weight.const_data_ptr<float>(), .stride = weight.stride(0)};
+}
+
+/// Returns std::nullopt for a copy of oneDNN.
+std::optional<WeightRows> integer_rows(const PreparedWeight& copy) {
+  if (copy.format == WeightFormat::int8)
+    return Int8Rows{copy.elements.const_data_ptr<int8_t>(), copy.scales.const_data_ptr<float>()};
+  if (copy.format == WeightFormat::int4)
+    return Int4Rows{copy.elements.const_data_ptr<uint8_t>(), copy.scales.const_data_ptr<float>()};
+  return {};
+}
+
 torch::Tensor float_product(const torch::Tensor& x, const torch::Tensor& weight,
                             const torch::Tensor& bias) {
   RECORD_FUNCTION("attend::float_product", c10::ArrayRef<const c10::IValue>({x, weight}));
   const auto contiguous = x.contiguous();
-  const FloatRows rows{.data = weight.const_data_ptr<float>(), .stride = weight.stride(0)};
+  const auto rows = float_rows(weight);
   return row_product(contiguous, weight, bias, [&](const RowProduct& product, RowRange range) {
     multiply(product, contiguous.const_data_ptr<float>(), rows, range);
   });
@@ -214,14 +227,13 @@ torch::Tensor integer_product(const torch::Tensor& x, const torch::Tensor& weigh
   const auto contiguous = x.contiguous();
   const auto input =
       to_integers(contiguous.const_data_ptr<float>(), x.numel() / x.size(-1), x.size(-1));
-  const auto* scales = copy.scales.const_data_ptr<float>();
-  const auto multiply_by = [&](const auto& rows) {
-    return row_product(contiguous, weight, bias, [&](const RowProduct& product, RowRange range) {
-      multiply(product, input, rows, range);
-    });
-  };
-  return is_int8 ? multiply_by(Int8Rows{copy.elements.const_data_ptr<int8_t>(), scales})
-                 : multiply_by(Int4Rows{copy.elements.const_data_ptr<uint8_t>(), scales});
+  const auto rows = integer_rows(copy).value();
+  return row_product(contiguous, weight, bias, [&](const RowProduct& product, RowRange range) {
+    if (is_int8)
+      multiply(product, input, std::get<Int8Rows>(rows), range);
+    else
+      multiply(product, input, std::get<Int4Rows>(rows), range);
+  });
 }
 
 torch::Tensor prepared_linear(const torch::Tensor& x, const torch::Tensor& weight,
@@ -328,8 +340,10 @@ bool supports(const torch::Tensor& weight, WeightFormat format) {
 
 }  // namespace
 
-bool reads_rows(const torch::Tensor& weight, int64_t rows) {
-  return prefers_row_product(rows, weight) && copy_for(weight, rows) == nullptr;
+std::optional<WeightRows> weight_rows(const torch::Tensor& weight, int64_t rows) {
+  if (!prefers_row_product(rows, weight)) return {};
+  const auto* copy = copy_for(weight, rows);
+  return copy != nullptr ? integer_rows(*copy) : float_rows(weight);
 }
 
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,

@@ -14,22 +14,26 @@ inline double element(const FloatRows& weight, int64_t /*columns*/, int64_t n, i
 }
 
 inline double element(const IntegerInput& x, int64_t columns, int64_t n, int64_t k) {
-  return static_cast<double>(x.scales[n]) * x.elements[n * padded_columns(columns) + k];
+  return static_cast<double>(x.scales[n]) *
+         x.elements[n * padded_columns(columns) + place_of(k, columns).index];
 }
 
 inline double element(const Int8Rows& weight, int64_t columns, int64_t n, int64_t k) {
-  return static_cast<double>(weight.scales[n]) * weight.elements[n * padded_columns(columns) + k];
+  return static_cast<double>(weight.scales[n]) *
+         weight.elements[n * padded_columns(columns) + place_of(k, columns).index];
 }
 
 inline double element(const Int4Rows& weight, int64_t columns, int64_t n, int64_t k) {
   const auto* row = weight.data + n * int4_row_bytes(columns);
   const auto* scales = row + padded_columns(columns) / 2;
-  const auto* offsets = reinterpret_cast<const int8_t*>(scales + padded_groups(columns));
-  const auto place = int4_place(k);
-  const int number = (row[place.byte] >> place.shift) & 15;
+  const auto* offsets = reinterpret_cast<const int8_t*>(scales + num_lanes(columns));
+  const auto [index, lane] = place_of(k, columns);
+  const auto in_block = index % kBlock;
+  const auto byte = row[index / kBlock * (kBlock / 2) + in_block % 32];
+  const int number = in_block < 32 ? byte & 15 : byte >> 4;
   const auto* units = weight.units + 2 * n;
-  return static_cast<double>(units[0]) * scales[k / kGroup] * number +
-         static_cast<double>(units[1]) * offsets[k / kGroup];
+  return static_cast<double>(units[0]) * scales[lane] * number +
+         static_cast<double>(units[1]) * offsets[lane];
 }
 
 /// Computes what `multiply` computes, without vector instructions: the specification of its

@@ -56,16 +56,11 @@ struct Registers {
     f(first, index);
     rest.for_each(f, index + 1);
   }
-  /// Computes value * a + other * b.
-  HWY_INLINE void combine(T a, const Registers& other, T b) {
-    first = hn::MulAdd(other.first, b, hn::Mul(first, a));
-    rest.combine(a, other.rest, b);
-  }
-  /// Adds integer sums.
+  /// Adds integer sums, multiplied by `scale`.
   template <typename Integers>
-  HWY_INLINE void add(const Registers<Integers, kCount>& integers) {
-    first = hn::Add(first, integers.first.to_float());
-    rest.add(integers.rest);
+  HWY_INLINE void add(const Registers<Integers, kCount>& integers, T scale) {
+    first = hn::MulAdd(integers.first.to_float(), scale, first);
+    rest.add(integers.rest, scale);
   }
 };
 
@@ -74,9 +69,8 @@ struct Registers<T, 0> {
   HWY_INLINE explicit Registers(T /*value*/) {}
   template <typename Function>
   HWY_INLINE void for_each(const Function& /*f*/, int /*index*/) {}
-  HWY_INLINE void combine(T /*a*/, const Registers& /*other*/, T /*b*/) {}
   template <typename Integers>
-  HWY_INLINE void add(const Registers<Integers, 0>& /*integers*/) {}
+  HWY_INLINE void add(const Registers<Integers, 0>& /*integers*/, T /*scale*/) {}
 };
 
 HWY_INLINE void store(const RowProduct& product, int64_t row, int64_t output, float sum) {
@@ -132,6 +126,21 @@ struct IntegerSum {
     even = hn::ReorderWidenMulAccumulate(Integers(), c, d, even, odd);
 #endif
   }
+  /// Does the same, but adds each two neighboring products to the sum with the same place.
+  HWY_INLINE void add_pairs(hn::Vec<D> a, hn::Vec<D> b, hn::Vec<D> c, hn::Vec<D> d) {
+#if HWY_ARCH_X86  // where add_products does so, too
+    add_products(a, b, c, d);
+#else
+    const Integers integers;
+    const auto low = [&](auto x) ATTEND_INLINE {
+      return hn::ShiftRight<16>(hn::ShiftLeft<16>(hn::BitCast(integers, x)));
+    };
+    const auto high = [&](auto x)
+                          ATTEND_INLINE { return hn::ShiftRight<16>(hn::BitCast(integers, x)); };
+    even = hn::Add(even, hn::Add(hn::Mul(low(a), low(b)), hn::Mul(high(a), high(b))));
+    odd = hn::Add(odd, hn::Add(hn::Mul(low(c), low(d)), hn::Mul(high(c), high(d))));
+#endif
+  }
   HWY_INLINE auto to_float() const {
     return hn::ConvertTo(hn::Rebind<float, Integers>(), hn::Add(even, odd));
   }
@@ -162,7 +171,7 @@ HWY_INLINE void multiply_int8(const RowProduct& product, const IntegerInput& x,
         });
       }
     }
-    sums.add(chunk);
+    sums.add(chunk, hn::Set(Sums(), 1.0F));
   }
   sums.for_each([&](hn::Vec<Sums>& each, int r) ATTEND_INLINE {
     const float sum = hn::GetLane(hn::SumOfLanes(Sums(), each));
@@ -170,75 +179,79 @@ HWY_INLINE void multiply_int8(const RowProduct& product, const IntegerInput& x,
   });
 }
 
-/// The elements are multiplied by their scales as integers, so that the sums of several groups are
-/// converted to float at once.
+/// Converts numbers of 8 bits to float.
+template <typename D, typename T>
+HWY_INLINE hn::Vec<D> floats_of(D d, const T* numbers) {
+  const hn::Rebind<int32_t, D> integers;
+  return hn::ConvertTo(d, hn::PromoteTo(integers, hn::LoadU(hn::Rebind<T, D>(), numbers)));
+}
+
+/// Returns the scales of the lanes of the sums: of all lanes twice, of all, or of a part.
+HWY_INLINE hn::Vec<Sums> scales_of_lanes(const uint8_t* scales) {
+  const hn::CappedTag<float, kLanes> lanes;
+  const auto converted = floats_of(lanes, scales);
+#if HWY_MAX_BYTES == 64
+  return hn::Combine(Sums(), converted, converted);
+#else
+  return converted;
+#endif
+}
+
+/// The sums of a chunk are those of its lanes, so that they are converted to float and multiplied
+/// by their scales at once.
 template <int kRows>
 HWY_INLINE void multiply_int4(const RowProduct& product, const IntegerInput& x,
                               const Int4Rows& weight, int64_t n) {
-  constexpr int64_t kChunk = 64;       // groups
-  const hn::CappedTag<int16_t, 16> d;  // the numbers of a block
-  using Sum = IntegerSum<hn::CappedTag<int16_t, 16>>;
-  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(d));
-  // A step adds 8 products to an int32, and 16 * 15 * 255 * 32767 is less than 2^31.
-  constexpr int64_t kStepsPerSum = 2;
-  const hn::RebindToUnsigned<decltype(d)> unsigned_d;
-  const hn::Rebind<float, Sum::Integers> floats;
-  using Floats8 = hn::Vec<decltype(floats)>;
-  const auto float_lanes = static_cast<int64_t>(hn::Lanes(floats));
+  const Shorts d;
+  const hn::RebindToUnsigned<Shorts> unsigned_d;
+  const hn::Rebind<uint8_t, Shorts> bytes;
+  const hn::CappedTag<float, kLanes> of_lanes;
+  constexpr auto lanes = static_cast<int64_t>(hn::MaxLanes(d));  // 8, 16 or 32
+  constexpr auto kStep = std::max(lanes, 2 * kLanes);            // 2 elements of all lanes, or 4
   const auto columns = padded_columns(product.columns);
-  const auto groups = padded_groups(product.columns);
+  const auto all_lanes = num_lanes(product.columns);
   const int16_t* HWY_RESTRICT inputs = x.elements.data();
-  const float* HWY_RESTRICT group_sums = x.group_sums.data();
+  const float* HWY_RESTRICT lane_sums = x.lane_sums.data();
   const uint8_t* HWY_RESTRICT row = weight.data + n * int4_row_bytes(product.columns);
-  Registers<Floats8, kRows> sums(hn::Zero(floats));
-  Registers<Floats8, kRows> offset_sums(hn::Zero(floats));
-  const auto mask = hn::Set(unsigned_d, 15);
-  for (int64_t begin = 0; begin < groups; begin += kChunk) {
-    const auto count = std::min(kChunk, groups - begin);
-    const auto steps = std::min(kChunk * kGroup, columns - begin * kGroup) / 4 / lanes;
-    HWY_ALIGN int16_t scales[kChunk];
-    const auto* row_scales = row + columns / 2 + begin;
-    std::copy_n(row_scales, count, scales);
-    for (int64_t i = 0; i < count; i += float_lanes) {
-      const auto* offsets = reinterpret_cast<const int8_t*>(row_scales + groups) + i;
-      const auto loaded = hn::LoadU(hn::Rebind<int8_t, decltype(floats)>(), offsets);
-      const auto converted = hn::ConvertTo(floats, hn::PromoteTo(Sum::Integers(), loaded));
-      offset_sums.for_each([&](Floats8& sum, int r) ATTEND_INLINE {
-        const auto of_x = hn::LoadU(floats, group_sums + r * groups + begin + i);
-        sum = hn::MulAdd(converted, of_x, sum);
-      });
-    }
-    for (int64_t first = 0; first < steps; first += kStepsPerSum) {
-      Registers<Sum, kRows> integers{Sum()};
-      for (auto step = first; step < std::min(first + kStepsPerSum, steps); ++step) {
-        const auto block = step * lanes / 16;
-        const auto i = step * lanes % 16;  // number in the block
-        const auto column = begin * kGroup + block * kBlock;
-        const auto* numbers = reinterpret_cast<const uint16_t*>(row + column / 2) + i;
-        hwy::Prefetch(numbers + kPrefetchBytes / 2);
-        const auto loaded = hn::LoadU(unsigned_d, numbers);
-        const auto scale0 = hn::Set(d, scales[2 * block]);
-        const auto scale1 = hn::Set(d, scales[2 * block + 1]);
-        const auto elements0 = hn::Mul(hn::BitCast(d, hn::And(loaded, mask)), scale0);
-        const auto elements1 =
-            hn::Mul(hn::BitCast(d, hn::And(hn::ShiftRight<4>(loaded), mask)), scale0);
-        const auto elements2 =
-            hn::Mul(hn::BitCast(d, hn::And(hn::ShiftRight<8>(loaded), mask)), scale1);
-        const auto elements3 = hn::Mul(hn::BitCast(d, hn::ShiftRight<12>(loaded)), scale1);
-        integers.for_each([&](Sum& sum, int r) ATTEND_INLINE {
-          const auto* input = inputs + r * columns + column + i;
-          sum.add_products(elements0, hn::LoadU(d, input), elements1, hn::LoadU(d, input + 16));
-          sum.add_products(elements2, hn::LoadU(d, input + 32), elements3,
-                           hn::LoadU(d, input + 48));
-        });
+  const uint8_t* HWY_RESTRICT scales = row + columns / 2;
+  const auto* HWY_RESTRICT offsets = reinterpret_cast<const int8_t*>(scales + all_lanes);
+  Registers<hn::Vec<Sums>, kRows> sums(hn::Zero(Sums()));
+  for (int64_t begin = 0, size = 0; begin < columns; begin += size, scales += kLanes) {
+    size = chunk_size(begin, product.columns);
+    for (int64_t part = 0; part < kStep; part += lanes) {
+      Registers<IntegerSum<Shorts>, kRows> integers{IntegerSum<Shorts>()};
+      for (auto block = begin; block < begin + size; block += kBlock) {
+        const auto* numbers = row + block / 2;
+        hwy::Prefetch(numbers + kPrefetchBytes);
+        for (auto i = part; i < kBlock / 2; i += kStep) {
+          const auto both = hn::PromoteTo(unsigned_d, hn::LoadU(bytes, numbers + i));
+          const auto first = hn::BitCast(d, hn::And(both, hn::Set(unsigned_d, 15)));
+          const auto second = hn::BitCast(d, hn::ShiftRight<4>(both));
+          const auto* input = inputs + block + i;
+          integers.for_each([&](IntegerSum<Shorts>& sum, int r) ATTEND_INLINE {
+            sum.add_pairs(first, hn::LoadU(d, input + r * columns), second,
+                          hn::LoadU(d, input + r * columns + kBlock / 2));
+          });
+        }
       }
-      sums.add(integers);
+      sums.add(integers, scales_of_lanes(scales + part / 2));
     }
   }
+  Registers<hn::Vec<decltype(of_lanes)>, kRows> offset_sums(hn::Zero(of_lanes));
+  for (int64_t i = 0; i < all_lanes; i += static_cast<int64_t>(hn::Lanes(of_lanes))) {
+    const auto offset = floats_of(of_lanes, offsets + i);
+    offset_sums.for_each([&](auto& sum, int r) ATTEND_INLINE {
+      sum = hn::MulAdd(offset, hn::LoadU(of_lanes, lane_sums + r * all_lanes + i), sum);
+    });
+  }
   const float* units = weight.units + 2 * n;
-  sums.combine(hn::Set(floats, units[0]), offset_sums, hn::Set(floats, units[1]));
-  sums.for_each([&](Floats8& sum, int r) ATTEND_INLINE {
-    store(product, r, n, hn::GetLane(hn::SumOfLanes(floats, sum)) * x.scales[r]);
+  std::array<float, kRows> offset_terms;
+  offset_sums.for_each([&](auto& sum, int r) ATTEND_INLINE {
+    offset_terms[r] = hn::GetLane(hn::SumOfLanes(of_lanes, sum)) * units[1];
+  });
+  sums.for_each([&](hn::Vec<Sums>& sum, int r) ATTEND_INLINE {
+    const auto term = hn::GetLane(hn::SumOfLanes(Sums(), sum)) * units[0];
+    store(product, r, n, (term + offset_terms[r]) * x.scales[r]);
   });
 }
 
@@ -377,17 +390,25 @@ void multiply(const RowProduct& product, const IntegerInput& x, const Int4Rows& 
 
 IntegerInput to_integers(const float* x, int64_t rows, int64_t columns) {
   const auto padded = padded_columns(columns);
-  const auto groups = padded_groups(columns);
   IntegerInput result;
   result.elements.resize(rows * padded);
-  result.group_sums.resize(rows * groups);
+  std::vector<int16_t> row(padded);  // in the order of x
   for (int64_t r = 0; r < rows; ++r) {
-    auto* elements = result.elements.data() + r * padded;
-    result.scales[r] = HWY_DYNAMIC_DISPATCH(RoundRow)(x + r * columns, columns, elements);
-    for (int64_t group = 0; group < padded / kGroup; ++group) {
-      int sum = 0;
-      for (int64_t i = 0; i < kGroup; ++i) sum += elements[group * kGroup + i];
-      result.group_sums[r * groups + group] = static_cast<float>(sum);
+    result.scales[r] = HWY_DYNAMIC_DISPATCH(RoundRow)(x + r * columns, columns, row.data());
+    for (int64_t begin = 0, size = 0; begin < padded; begin += size) {
+      size = chunk_size(begin, columns);
+      auto* elements = result.elements.data() + r * padded + begin;
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const auto* in_lane = row.data() + begin + lane * size / kLanes;
+        int sum = 0;
+        for (int64_t i = 0; i < size / kLanes; i += 2) {
+          auto* two = elements + i * kLanes + 2 * lane;
+          two[0] = in_lane[i];
+          two[1] = in_lane[i + 1];
+          sum += in_lane[i] + in_lane[i + 1];
+        }
+        result.lane_sums.push_back(static_cast<float>(sum));
+      }
     }
   }
   return result;
@@ -404,7 +425,7 @@ float to_int8(const float* row, int64_t columns, int8_t* elements) {
   if (!is_finite) return std::nanf("");
   const float scale = largest / 127;
   for (int64_t k = 0; k < columns; ++k) {
-    elements[k] = static_cast<int8_t>(std::nearbyint(row[k] / scale));
+    elements[place_of(k, columns).index] = static_cast<int8_t>(std::nearbyint(row[k] / scale));
   }
   return scale;
 }
@@ -429,18 +450,20 @@ void to_int4(const float* row, int64_t columns, uint8_t* data, float* units) {
   units[1] = is_finite ? std::max(largest_offset, kSmallest) / 127 : std::nanf("");
   if (!is_finite) return;
   auto* scales = data + padded_columns(columns) / 2;
-  auto* offsets = reinterpret_cast<int8_t*>(scales + padded_groups(columns));
+  auto* offsets = reinterpret_cast<int8_t*>(scales + num_lanes(columns));
   for (int64_t group = 0; group < count; ++group) {
     const auto [min, max] = limits[group];
     const float scale = std::clamp(std::ceil((max - min) / 15 / units[0]), 1.0F, 255.0F);
     const float offset = std::nearbyint(min / units[1]);
-    scales[group] = static_cast<uint8_t>(scale);
-    offsets[group] = static_cast<int8_t>(offset);
     for (int64_t k = group * kGroup; k < std::min((group + 1) * kGroup, columns); ++k) {
       const float number = std::nearbyint((row[k] - units[1] * offset) / (units[0] * scale));
       const auto bits = static_cast<unsigned>(std::clamp(number, 0.0F, 15.0F));
-      const auto place = int4_place(k);
-      data[place.byte] |= static_cast<uint8_t>(bits << place.shift);
+      const auto [index, lane] = place_of(k, columns);
+      const auto in_block = index % kBlock;
+      data[index / kBlock * (kBlock / 2) + in_block % (kBlock / 2)] |=
+          static_cast<uint8_t>(in_block < kBlock / 2 ? bits : bits << 4);
+      scales[lane] = static_cast<uint8_t>(scale);
+      offsets[lane] = static_cast<int8_t>(offset);
     }
   }
 }

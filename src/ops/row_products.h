@@ -33,15 +33,58 @@ struct FloatRows {
   int64_t stride = 0;
 };
 
-/// Rows of `x`, rounded to multiples of max |x| / 32767 of the row. If a row contains NaN or
-/// infinity, its scale is NaN.
+/// Elements that have a scale and an offset in Int4Rows.
+constexpr int64_t kGroup = 32;
+/// Elements of the shortest chunk.
+constexpr int64_t kBlock = 64;
+/// Lanes of a chunk.
+constexpr int64_t kLanes = 8;
+
+/// K, padded with zeros to whole blocks.
+constexpr int64_t padded_columns(int64_t columns) {
+  return (columns + kBlock - 1) / kBlock * kBlock;
+}
+
+/// Returns the size of the chunk of a quantized row that begins at `column`: 256 elements, or 128
+/// or 64 at the end of the row.
+///
+/// A chunk is divided among lanes of `size / kLanes` elements, each in one group, so that a vector
+/// of 8 sums belongs to 8 lanes, and a chunk has as many scales. The elements are stored by twos,
+/// first two of each lane, then the next two of each lane.
+constexpr int64_t chunk_size(int64_t column, int64_t columns) {
+  const auto left = padded_columns(columns) - column;
+  return left >= 256 ? 256 : left >= 128 ? 128 : kBlock;
+}
+
+/// Number of lanes of all chunks of a row.
+constexpr int64_t num_lanes(int64_t columns) {
+  const auto padded = padded_columns(columns);
+  return kLanes * (padded / 256 + padded % 256 / 128 + padded % 128 / kBlock);
+}
+
+/// Where an element of a quantized row is.
+struct Place {
+  int64_t index = 0;  // in the row
+  int64_t lane = 0;   // of those of all chunks
+};
+
+constexpr Place place_of(int64_t column, int64_t columns) {
+  int64_t begin = 0, lane = 0, size = chunk_size(0, columns);
+  for (; column >= begin + size; size = chunk_size(begin, columns)) begin += size, lane += kLanes;
+  const auto i = column - begin;
+  const auto of_lane = size / kLanes;
+  return {begin + i % of_lane / 2 * 2 * kLanes + i / of_lane * 2 + i % 2, lane + i / of_lane};
+}
+
+/// Rows of `x`, rounded to multiples of max |x| / 32767 of the row, in the order of `place_of`. If
+/// a row contains NaN or infinity, its scale is NaN.
 struct IntegerInput {
   std::vector<int16_t> elements;  // (rows, padded_columns)
-  std::vector<float> group_sums;  // (rows, padded_groups), of `elements`
+  std::vector<float> lane_sums;   // (rows, num_lanes), of `elements`
   std::array<float, kMaxProductRows> scales{};
 };
 
-/// A weight in 8 bits per element: element = scale * integer.
+/// A weight in 8 bits per element, in the order of `place_of`: element = scale * integer.
 struct Int8Rows {
   const int8_t* elements = nullptr;  // (N, padded_columns)
   const float* scales = nullptr;     // (N)
@@ -51,45 +94,16 @@ struct Int8Rows {
 /// element = scale_unit * scale * integer + offset_unit * offset, with 0 <= integer <= 15,
 /// 0 <= scale <= 255 and -127 <= offset <= 127.
 ///
-/// A row has `int4_row_bytes(K)` bytes: blocks of 64 elements, the scales and the offsets. Element
-/// 16 i + j of a block is in the bits 4 i to 4 i + 3 of its number j of 16 bits (little-endian).
+/// A row has `int4_row_bytes(K)` bytes: blocks of 64 elements in the order of `place_of`, the scale
+/// of each lane, and the offset of each lane. Byte j of a block contains element j in its low 4
+/// bits, and element 32 + j in its high ones.
 struct Int4Rows {
   const uint8_t* data = nullptr;
   const float* units = nullptr;  // (N, 2): scale_unit and offset_unit
 };
 
-constexpr int64_t kGroup = 32;  // elements
-constexpr int64_t kBlock = 64;  // elements
-
-constexpr int64_t round_up(int64_t number, int64_t multiple) {
-  return (number + multiple - 1) / multiple * multiple;
-}
-
-/// K, padded with zeros to whole blocks.
-constexpr int64_t padded_columns(int64_t columns) {
-  return round_up(columns, kBlock);
-}
-
-/// Number of groups of a row. Vectors have at most 8 scales.
-constexpr int64_t padded_groups(int64_t columns) {
-  return round_up(padded_columns(columns) / kGroup, 8);
-}
-
 constexpr int64_t int4_row_bytes(int64_t columns) {
-  return padded_columns(columns) / 2 + 2 * padded_groups(columns);
-}
-
-/// Where an integer of a row of Int4Rows is.
-struct Int4Place {
-  int64_t byte = 0;
-  int shift = 0;  // bits
-};
-
-constexpr Int4Place int4_place(int64_t column) {
-  const auto in_block = column % kBlock;
-  const auto i = in_block / 16;
-  const auto j = in_block % 16;
-  return {column / kBlock * (kBlock / 2) + 2 * j + i / 2, static_cast<int>(4 * (i % 2))};
+  return padded_columns(columns) / 2 + 2 * num_lanes(columns);
 }
 
 /// Rounds the rows of `x` (rows, columns).

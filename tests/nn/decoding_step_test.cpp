@@ -11,6 +11,7 @@
 #include "ops/autocast.h"
 #include "support/close.h"
 #include "support/kernels.h"
+#include "support/quantized.h"
 #include "support/rounding.h"
 #include "support/seed.h"
 
@@ -85,27 +86,44 @@ TEST_F(DecodingStep, AttentionEqualsAttentionWithoutCacheForRandomOptions) {
   }
 }
 
-// The fused call would read the weights in float32, not their copies.
-TEST_F(DecodingStep, UsesPreparedWeights) {
-  const MultiheadAttentionOptions options(256, 4);  // weights of fewer elements have no copies
-  const auto product = std::map<WeightFormat, const char*>{
-      {WeightFormat::int8, "attend::int8_product"}, {WeightFormat::int4, "attend::int4_product"}};
+TEST_F(DecodingStep, ReadsCopiesOfWeights) {
+  seed_afresh();
   const torch::NoGradGuard no_grad;
-  for (const auto& [format, name] : product) {
+  for (const auto format : {WeightFormat::int8, WeightFormat::int4}) {
     SCOPED_TRACE(to_string(format));
-    MultiheadAttention attention(options);
-    attention->eval();
-    FeedForward feed_forward(FeedForwardOptions(256));
-    feed_forward->eval();
+    // Smaller weights have no copies, such as that of `out`.
+    MultiheadAttention attention(MultiheadAttentionOptions(256, 4));
+    FeedForward feed_forward{FeedForwardOptions(256)};
     ASSERT_TRUE(prepare_weight(attention->qkv->weight, format));
     ASSERT_TRUE(prepare_weight(feed_forward->up->weight, format));
+    ASSERT_TRUE(prepare_weight(feed_forward->down->weight, format));
+    attention->eval();
+    feed_forward->eval();
+    const auto x = torch::randn({1, 3, 256}), rows = torch::randn({5, 256});
+    torch::Tensor attended, fed;
     const auto operators = operators_of([&] {
-      in_steps(attention, torch::randn({1, 2, 256}));
-      feed_forward->forward(torch::randn({1, 256}));
+      attended = in_steps(attention, x);
+      fed = feed_forward->forward(rows);
     });
-    EXPECT_EQ(operators.count(name), 1);
-    EXPECT_EQ(operators.count(kAttentionStep), 0);
-    EXPECT_EQ(operators.count("attend::feed_forward_step"), 0);
+    EXPECT_EQ(operators.count(kAttentionStep), 1);
+    EXPECT_EQ(operators.count("attend::feed_forward_step"), 1);
+    const auto equals_copies = [&](const auto& holder, const torch::Tensor& found,
+                                   const torch::Tensor& input, const auto& forward) {
+      auto exact =
+          std::dynamic_pointer_cast<typename std::decay_t<decltype(holder)>::ContainedType>(
+              holder->clone());
+      exact->to(torch::kDouble);
+      take_copies(*exact, *holder);
+      const auto in = input.to(torch::kDouble);
+      return within_rounding(
+          found, leaves_of(*exact, {in}), [&]() -> torch::Tensor { return forward(*exact, in); },
+          rounding_of_integers(/*terms=*/1024));
+    };
+    EXPECT_TRUE(equals_copies(attention, attended, x, [](auto& exact, const auto& in) {
+      return exact.forward(in, {.causal = true}).output;
+    }));
+    EXPECT_TRUE(equals_copies(feed_forward, fed, rows,
+                              [](auto& exact, const auto& in) { return exact.forward(in); }));
   }
 }
 
