@@ -31,6 +31,7 @@
 #include "attend/train/run_directory.h"
 #include "attend/train/sampler.h"
 #include "attend/train/schedule.h"
+#include "attend/train/sharded_optimizer.h"
 #include "attend/train/task.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/tensorboard_log.h"

@@ -34,7 +34,7 @@ void AdamW::update(double lr) {
 void AdamW::update(bool decay, double lr) {
   std::vector<torch::Tensor> parameters, gradients, averages, squares, steps;
   for (auto& slot : slots_) {
-    if (!slot.is_updated() || (slot.role != ParameterRole::no_decay) != decay) continue;
+    if (!slot.has_grad() || (slot.role != ParameterRole::no_decay) != decay) continue;
     auto& state = slot.ensure_state();
     parameters.push_back(slot.parameter);
     gradients.push_back(slot.parameter.grad());

@@ -79,12 +79,13 @@ Muon::Muon(const std::vector<TrainableParameter>& matrices, const TrainingConfig
 void Muon::update(double lr) {
   std::map<std::vector<int64_t>, std::vector<Slot*>> small;  // by shape
   std::vector<Slot*> large;                                  // on a CPU
-  int64_t num_large = 0;  // also those of other processes, so that all processes choose alike
+  // Also those that other processes of a `ShardedOptimizer` update, so that all choose alike.
+  int64_t num_large = 0;
   for (auto& matrix : slots_) {
     const auto& parameter = matrix.parameter;
     const bool is_small = parameter.numel() <= kSmall;
-    if (!is_small && parameter.is_cpu() && matrix.has_grad()) ++num_large;
-    if (!matrix.is_updated()) continue;
+    if (!is_small && parameter.is_cpu() && parameter.requires_grad()) ++num_large;
+    if (!matrix.has_grad()) continue;
     if (is_small) {
       small[parameter.sizes().vec()].push_back(&matrix);
     } else if (parameter.is_cpu()) {

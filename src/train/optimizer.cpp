@@ -3,18 +3,14 @@
 #include "attend/input_error.h"
 #include "attend/train/adamw.h"
 #include "attend/train/muon.h"
-#include "attend/train/processes.h"
 #include "io/copy_state.h"
 #include "resolved.h"
-#include "train/process_calls.h"
 
 #include <c10/util/Type.h>
 #include <fmt/format.h>
 #include <torch/serialize/archive.h>
 
 #include <algorithm>
-#include <functional>
-#include <numeric>
 #include <sstream>
 #include <typeinfo>
 #include <utility>
@@ -40,11 +36,6 @@ std::vector<torch::Tensor> tensors_of(const std::vector<TrainableParameter>& par
   std::vector<torch::Tensor> tensors;
   for (const auto& parameter : parameters) tensors.push_back(parameter.tensor);
   return tensors;
-}
-
-std::size_t nbytes(const State& state) {
-  return std::transform_reduce(state.begin(), state.end(), std::size_t{0}, std::plus(),
-                               [](const auto& item) { return item.second.nbytes(); });
 }
 
 /// Muon for the hidden matrices, AdamW for the rest.
@@ -97,12 +88,11 @@ State& Optimizer::Slot::ensure_state() {
   return state;
 }
 
-State Optimizer::Slot::state_without_values() const {
-  return initial_state(parameter.detach().to(torch::kMeta));
-}
-
 Optimizer::Optimizer(const std::vector<TrainableParameter>& parameters, double lr)
     : torch::optim::Optimizer(tensors_of(parameters), std::make_unique<LrOptions>(lr)) {}
+
+Optimizer::Optimizer(const torch::optim::OptimizerParamGroup& group)
+    : torch::optim::Optimizer({group}, group.options().clone()) {}
 
 torch::Tensor Optimizer::step(LossClosure closure) {
   TORCH_CHECK_VALUE(param_groups().size() == 1, "found ", param_groups().size(),
@@ -115,7 +105,6 @@ torch::Tensor Optimizer::step(LossClosure closure) {
   }
   const torch::NoGradGuard no_grad;
   update(param_groups().front().options().get_lr());
-  if (processes_) share_parameters();
   return loss;
 }
 
@@ -128,7 +117,7 @@ std::vector<Optimizer::Slot*> Optimizer::slots() const {
 State Optimizer::named_state() const {
   State all;
   for (auto* slot : slots()) {
-    if (slot->is_own && slot->parameter.requires_grad()) slot->ensure_state();
+    if (slot->parameter.requires_grad()) slot->ensure_state();
     for (const auto& [key, tensor] : slot->state) all.emplace(slot->full_name(key), tensor);
   }
   return all;
@@ -145,61 +134,7 @@ void Optimizer::load_named_state(const State& state) {
   }
   copy_state(destination, state, "optimizer state");
   auto next = loaded.begin();
-  for (auto* slot : slots()) {
-    slot->state = std::move(*next++);
-    slot->is_own = true;
-  }
-  processes_ = nullptr;
-}
-
-void Optimizer::shard(std::shared_ptr<Processes> processes) {
-  std::vector<std::pair<std::size_t, Slot*>> by_size;  // bytes of the state
-  for (auto* slot : slots()) by_size.emplace_back(nbytes(slot->state_without_values()), slot);
-  std::ranges::stable_sort(by_size, std::greater(), &decltype(by_size)::value_type::first);
-  std::vector<std::size_t> bytes(static_cast<std::size_t>(processes->world_size()));
-  for (const auto& [size, slot] : by_size) {
-    const auto least = std::ranges::min_element(bytes);
-    *least += size;
-    slot->owner = least - bytes.begin();
-    slot->is_own = slot->owner == processes->rank();
-    if (!slot->is_own) slot->state.clear();
-  }
-  processes_ = std::move(processes);
-}
-
-void Optimizer::share_parameters() const {
-  std::map<int64_t, std::vector<torch::Tensor>> changed;  // by owner
-  for (const auto* slot : slots()) {
-    if (slot->has_grad()) changed[slot->owner].push_back(slot->parameter);
-  }
-  for (const auto& [owner, parameters] : changed) broadcast_values(*processes_, parameters, owner);
-}
-
-State Optimizer::named_state_of_others() const {
-  if (!processes_) return {};
-  const auto all = slots();
-  // A frozen parameter has a state only if it was optimized before.
-  auto has_state = torch::zeros({static_cast<int64_t>(all.size())}, torch::kLong);
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!all[i]->is_own) continue;
-    if (all[i]->parameter.requires_grad()) all[i]->ensure_state();
-    if (!all[i]->state.empty()) has_state[static_cast<int64_t>(i)] = 1;
-  }
-  processes_->all_reduce(has_state);
-  State others;
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (has_state[static_cast<int64_t>(i)].item<int64_t>() == 0) continue;
-    const auto& slot = *all[i];
-    for (const auto& [key, like] : slot.state_without_values()) {
-      const auto tensor =
-          slot.is_own ? slot.state.at(key).contiguous()
-                      : torch::empty(like.sizes(), like.options().device(slot.parameter.device()));
-      broadcast_values(*processes_, tensor, slot.owner);
-      if (!slot.is_own && processes_->rank() == 0)
-        others.emplace(slot.full_name(key), tensor.cpu());
-    }
-  }
-  return others;
+  for (auto* slot : slots()) slot->state = std::move(*next++);
 }
 
 void Optimizer::save(torch::serialize::OutputArchive& archive) const {

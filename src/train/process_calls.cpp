@@ -148,27 +148,27 @@ void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& te
   }
 }
 
-std::string broadcast(Processes& processes, std::string text) {
+std::string broadcast(Processes& processes, std::string text, int64_t root) {
   auto length = torch::tensor(static_cast<int64_t>(text.size()), torch::kLong);
-  processes.broadcast(length, 0);
+  processes.broadcast(length, root);
   text.resize(static_cast<std::size_t>(length.item<int64_t>()));
   broadcast_values(processes, torch::from_blob(text.data(), {length.item<int64_t>()}, torch::kByte),
-                   0);
+                   root);
   return text;
 }
 
-Tensors broadcast(Processes& processes, const Tensors& tensors) {
+Tensors broadcast(Processes& processes, const Tensors& tensors, int64_t root) {
   Json layout = Json::array();
   for (const auto& [name, tensor] : tensors)
     layout.push_back({name, static_cast<int>(tensor.scalar_type()), tensor.sizes().vec()});
   Tensors result;
-  for (const auto& entry : Json::parse(broadcast(processes, layout.dump()))) {
+  for (const auto& entry : Json::parse(broadcast(processes, layout.dump(), root))) {
     const auto name = entry[0].get<std::string>();
     const auto type = static_cast<torch::ScalarType>(entry[1].get<int>());
     const auto sizes = entry[2].get<std::vector<int64_t>>();
     auto tensor =
-        processes.rank() == 0 ? contiguous_on_cpu(tensors.at(name)) : torch::empty(sizes, type);
-    broadcast_values(processes, tensor, 0);
+        processes.rank() == root ? contiguous_on_cpu(tensors.at(name)) : torch::empty(sizes, type);
+    broadcast_values(processes, tensor, root);
     result.emplace(name, std::move(tensor));
   }
   return result;

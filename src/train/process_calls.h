@@ -38,12 +38,12 @@ ATTEND_API void broadcast_values(Processes& processes, const torch::Tensor& tens
 ATTEND_API void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& tensors,
                                  int64_t root);
 
-/// Returns the text of rank 0.
-ATTEND_API std::string broadcast(Processes& processes, std::string text);
+/// Returns the text of the process `root`.
+ATTEND_API std::string broadcast(Processes& processes, std::string text, int64_t root = 0);
 
-/// Returns the tensors of rank 0, on the CPU.
+/// Returns the tensors of the process `root`, on the CPU.
 ATTEND_API std::map<std::string, torch::Tensor> broadcast(
-    Processes& processes, const std::map<std::string, torch::Tensor>& tensors);
+    Processes& processes, const std::map<std::string, torch::Tensor>& tensors, int64_t root = 0);
 
 /// Returns the state of rank 0; in the other processes, without confusion matrices.
 ATTEND_API TrainerState broadcast(Processes& processes, const TrainerState& state);

@@ -4,6 +4,7 @@
 #include "attend/io/safetensors.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/train/recipe.h"
+#include "attend/train/sharded_optimizer.h"
 #include "train/autocast_for.h"
 #include "train/cpu_copies.h"
 #include "train/fastest_num_threads.h"
@@ -158,11 +159,13 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
       device_(parameters_.front().device()),
       optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
       processes_(checked(std::move(processes), config)),
-      shard_optimizer_(shard_optimizer && processes_->world_size() > 1),
       sampler_(static_cast<uint64_t>(config.seed)) {
-  TORCH_CHECK_VALUE(!shard_optimizer_ || sharded_optimizer() != nullptr,
-                    "shard_optimizer: found the optimizer ", optimizer_name(*optimizer_),
-                    ", expected one of this library");
+  if (shard_optimizer && processes_->world_size() > 1) {
+    auto whole = std::dynamic_pointer_cast<Optimizer>(optimizer_);
+    TORCH_CHECK_VALUE(whole, "shard_optimizer: found the optimizer ", optimizer_name(*optimizer_),
+                      ", expected one of this library");
+    optimizer_ = std::make_shared<ShardedOptimizer>(std::move(whole), processes_);
+  }
   if (!schedule_) schedule_ = [config](int64_t step) { return lr_at(config, step); };
   // Each process has other random numbers, for dropout. All samplers draw the same.
   torch::manual_seed(static_cast<uint64_t>(config.seed + processes_->rank()));
@@ -206,7 +209,6 @@ bool Trainer::train(const TrainerHooks& hooks) {
   const KeepFreedMemoryGuard memory;
   state_.threads = num_threads();
   const NumThreadsGuard threads(state_.threads);
-  if (auto* optimizer = sharded_optimizer()) optimizer->shard(processes_);
   bool stopped = false;
   while (!stopped && !is_done()) {
     if (!state_.evaluation_pending) {
@@ -220,17 +222,9 @@ bool Trainer::train(const TrainerHooks& hooks) {
     const bool stop = hooks.stop_requested && hooks.stop_requested();
     stopped = any_process(*processes_, state_.evaluation_pending || stop);
     if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
-    if (!stopped && !is_done() && state_.step % config_.checkpoint_every == 0)
-      save(hooks, states_of_other_processes());
+    if (stopped || is_done() || state_.step % config_.checkpoint_every == 0) save(hooks);
   }
-  const auto others = states_of_other_processes();
-  save(hooks, others);
-  collect_optimizer_state(others);
   return stopped;
-}
-
-Optimizer* Trainer::sharded_optimizer() const {
-  return shard_optimizer_ ? dynamic_cast<Optimizer*>(optimizer_.get()) : nullptr;
 }
 
 int64_t Trainer::num_threads() {
@@ -255,7 +249,6 @@ void Trainer::start_from_rank_0() {
     const auto start = processes_->rank() == 0 ? checkpoint() : Checkpoint();
     restore(broadcast(*processes_, start));
   }
-  other_rng_states_.clear();  // training changes the states
   trained_.clear();
 }
 
@@ -272,6 +265,7 @@ void Trainer::step(const TrainerHooks& hooks) {
   const double max_norm = config_.max_grad_norm > 0 ? config_.max_grad_norm : INFINITY;
   progress_.lr = schedule_(state_.step);
   progress_.step = state_.step + 1;
+  others_.clear();
   share_buffers();
   accumulate_gradients(progress_.step, config_.gradient_accumulation_steps);
   progress_.grad_norm = clip_gradients(parameters_, max_norm);
@@ -451,10 +445,10 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
 /// Saves a checkpoint if all weights are finite, so that a good checkpoint is not replaced by a bad
 /// one. The last optimizer step may have produced non-finite weights, which only the next loss
 /// would show.
-void Trainer::save(const TrainerHooks& hooks, const Tensors& others) const {
+void Trainer::save(const TrainerHooks& hooks) {
+  collect_others();
   if (hooks.checkpoint_sink == nullptr) return;
-  auto now = checkpoint();
-  now.state.insert(others.begin(), others.end());
+  const auto now = checkpoint();
   if (all_finite(now.weights)) hooks.checkpoint_sink->save(now);
 }
 

@@ -1,6 +1,7 @@
 // Checkpoints of a trainer.
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/train/sharded_optimizer.h"
 #include "attend/train/trainer.h"
 #include "ops/rng_state.h"
 #include "train/cpu_copies.h"
@@ -56,7 +57,7 @@ Checkpoint Trainer::checkpoint() const {
   for (const auto& [device, state] : rng_state(rng_devices(device_))) {
     checkpoint.state.emplace(rng_name(device, processes_->rank()), state);
   }
-  checkpoint.state.insert(other_rng_states_.begin(), other_rng_states_.end());
+  checkpoint.state.insert(others_.begin(), others_.end());
   add_with_prefix(checkpoint.state, kObjective, cpu_copies(objective_->state()));
   return checkpoint;
 }
@@ -68,28 +69,17 @@ int64_t world_size_of(const Checkpoint& checkpoint) {
   });
 }
 
-Tensors Trainer::states_of_other_processes() const {
-  Tensors result;
-  const auto size = processes_->world_size();
-  if (size == 1) return result;
+void Trainer::collect_others() {
+  others_.clear();
   for (const auto& [device, state] : rng_state(rng_devices(device_))) {
-    auto states = torch::zeros({size, state.numel()}, torch::kByte);
+    auto states = torch::zeros({processes_->world_size(), state.numel()}, torch::kByte);
     states[processes_->rank()].copy_(state);
     processes_->all_reduce(states);
-    for (int64_t rank = 1; rank < size; ++rank)
-      result.emplace(rng_name(device, rank), states[rank].clone());
+    for (int64_t rank = 1; rank < states.size(0); ++rank)
+      others_.emplace(rng_name(device, rank), states[rank].clone());
   }
-  if (const auto* sharded = sharded_optimizer())
-    add_with_prefix(result, kOptimizer, sharded->named_state_of_others());
-  return result;
-}
-
-void Trainer::collect_optimizer_state(const Tensors& others) {
-  auto* optimizer = sharded_optimizer();
-  if (optimizer == nullptr || processes_->rank() > 0) return;
-  auto all = without_prefix(others, kOptimizer);
-  all.merge(optimizer->named_state());
-  optimizer->load_named_state(all);
+  if (const auto* sharded = dynamic_cast<const ShardedOptimizer*>(optimizer_.get()))
+    add_with_prefix(others_, kOptimizer, sharded->named_state_of_others());
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
@@ -108,9 +98,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
   }
   load_state_of(*optimizer_, without_prefix(checkpoint.state, kOptimizer));
   sampler_.load_state(without_prefix(checkpoint.state, kSampler));
-  other_rng_states_.clear();
+  others_.clear();
   for (const auto& [name, state] : checkpoint.state) {
-    if (name.starts_with(kRandom)) other_rng_states_.emplace(name, state);
+    if (name.starts_with(kRandom)) others_.emplace(name, state);
   }
   for (const auto& device : rng_devices(device_)) {
     const auto saved = checkpoint.state.find(rng_name(device, processes_->rank()));
@@ -118,7 +108,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     // checkpoint also has no state for a process that has not trained yet.
     if (saved == checkpoint.state.end()) continue;
     set_generator_state(device, saved->second);
-    other_rng_states_.erase(saved->first);
+    others_.erase(saved->first);
   }
   objective_->load_state(without_prefix(checkpoint.state, kObjective));
   state_ = checkpoint.trainer_state;

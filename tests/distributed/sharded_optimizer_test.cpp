@@ -1,5 +1,6 @@
 // The state of the optimizer, distributed over several processes, which are threads here.
-#include "attend/train/optimizer.h"
+#include "attend/train/sharded_optimizer.h"
+
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
 #include "attend/train/training_setup.h"
@@ -127,10 +128,11 @@ TEST_P(ShardedOptimizer, EachProcessKeepsAPartOfTheState) {
   const auto errors = in_processes(kSize, [&](const auto& processes) {
     auto count = torch::ones({});
     processes->all_reduce(count);  // returns when all are connected
-    const auto optimizer = train::make_optimizer(module_of(setup.model), recipe.training);
-    const auto before = optimizer->named_state();
-    optimizer->shard(processes);
-    const auto own = optimizer->named_state();
+    train::ShardedOptimizer optimizer(
+        train::make_optimizer(module_of(setup.model), recipe.training), processes);
+    const auto before = optimizer.named_state();
+    optimizer.step();
+    const auto own = optimizer.named_state();
     const std::lock_guard lock(mutex);
     whole = before;
     bytes.push_back(bytes_of(own));
@@ -154,8 +156,9 @@ struct Uneven : torch::nn::Module {
 TEST_P(ShardedOptimizer, UpdatesParametersOfEveryKind) {
   const auto train = [&](const std::shared_ptr<train::Processes>& processes) {
     Uneven module;
-    const auto optimizer = train::make_optimizer(module, {.lr = 0.1, .optimizer = GetParam()});
-    if (processes) optimizer->shard(processes);
+    std::shared_ptr<train::Optimizer> optimizer =
+        train::make_optimizer(module, {.lr = 0.1, .optimizer = GetParam()});
+    if (processes) optimizer = std::make_shared<train::ShardedOptimizer>(optimizer, processes);
     for (int step = 1; step < 4; ++step) {
       optimizer->zero_grad();
       auto loss = module.empty.sum().to(torch::kDouble);

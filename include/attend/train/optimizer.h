@@ -15,8 +15,6 @@
 
 namespace attend::train {
 
-class Processes;
-
 /// Base class of the optimizers of this library. An optimizer has one parameter group with the
 /// option `lr`; it does not support `add_param_group`.
 ///
@@ -32,28 +30,12 @@ class ATTEND_API Optimizer : public torch::optim::Optimizer {
 
   /// Returns the tensors of the optimizer state by name; the tensors are not copied. A name is
   /// `<parameter>/<key>`, for example `decoder.norm.weight/exp_avg`. Contains the state of each
-  /// parameter that requires a gradient or was optimized before; after `shard`, only the part of
-  /// this process.
+  /// parameter that requires a gradient or was optimized before.
   std::map<std::string, torch::Tensor> named_state() const;
-  /// Copies the state returned by another optimizer's `named_state()`, and undoes `shard`. Throws
-  /// InputError if an entry is missing or unknown, or has another dtype or shape; the message lists
-  /// each such entry, and the optimizer is unchanged.
-  void load_named_state(const std::map<std::string, torch::Tensor>& state);
-
-  /// Distributes the state over processes that train together (ZeRO stage 1, Rajbhandari et al.
-  /// 2020): each process deletes the state of all parameters but its own, `step` updates only
-  /// these, and then sends them to the others. The parameters and their gradients must be the same
-  /// in all processes. Results have the same bits as without `shard`. A parameter belongs to one
-  /// process as a whole; the parts have about the same size, unless a single parameter is larger.
-  /// All processes call `shard` and then each `step`. `Trainer` does so with `shard_optimizer`.
-  ///
-  ///     optimizer->shard(processes);
-  ///     processes->backward(loss, parameters, /*all_reduce=*/true);
-  ///     optimizer->step();
-  void shard(std::shared_ptr<Processes> processes);
-  /// Returns the named state that the other processes have after `shard`, on the CPU. All processes
-  /// call it; the result is empty except in rank 0.
-  std::map<std::string, torch::Tensor> named_state_of_others() const;
+  /// Copies the state returned by another optimizer's `named_state()`. Throws InputError if an
+  /// entry is missing or unknown, or has another dtype or shape; the message lists each such entry,
+  /// and the optimizer is unchanged.
+  virtual void load_named_state(const std::map<std::string, torch::Tensor>& state);
 
   /// Writes learning rate and named state to an archive; used by torch::save.
   void save(torch::serialize::OutputArchive& archive) const override;
@@ -64,8 +46,10 @@ class ATTEND_API Optimizer : public torch::optim::Optimizer {
  protected:
   /// Makes the parameter group.
   Optimizer(const std::vector<TrainableParameter>& parameters, double lr);
+  /// Copies the parameter group, of an optimizer that this one uses.
+  explicit Optimizer(const torch::optim::OptimizerParamGroup& group);
 
-  /// Updates every parameter for which `Slot::is_updated`.
+  /// Updates every parameter for which `Slot::has_grad`.
   virtual void update(double lr) = 0;
 
   /// A parameter and its state, which is created when it is first needed.
@@ -76,8 +60,6 @@ class ATTEND_API Optimizer : public torch::optim::Optimizer {
     /// Returns the state before the first update.
     std::map<std::string, torch::Tensor> (*initial_state)(const torch::Tensor& parameter);
     std::map<std::string, torch::Tensor> state = {};  ///< empty until it is needed
-    int64_t owner = 0;   ///< process that updates the parameter, after `shard`
-    bool is_own = true;  ///< false if another process updates the parameter
 
     /// Returns the name that `Optimizer::named_state` uses for the tensor `key`:
     /// `<parameter>/<key>`.
@@ -86,27 +68,17 @@ class ATTEND_API Optimizer : public torch::optim::Optimizer {
     bool is_in(const std::map<std::string, torch::Tensor>& all) const;
     /// True if the next step changes the parameter.
     bool has_grad() const { return parameter.requires_grad() && parameter.grad().defined(); }
-    /// True if the next step changes the parameter in this process.
-    bool is_updated() const { return is_own && has_grad(); }
     /// The state, created if there is none yet.
     std::map<std::string, torch::Tensor>& ensure_state();
-    /// The state before the first update, as meta tensors, which have no values.
-    std::map<std::string, torch::Tensor> state_without_values() const;
   };
 
   /// Returns the slots of all parameters; `slots_` unless overridden.
   virtual std::vector<Slot*> slots() const;
-  /// Returns the slots of `optimizer`. Used by an optimizer that combines several optimizers.
+  /// Returns the slots of `optimizer`. Used by an optimizer that consists of others.
   static std::vector<Slot*> slots_of(const Optimizer& optimizer) { return optimizer.slots(); }
 
   mutable std::vector<Slot> slots_;  ///< one per parameter; mutable, since `named_state` creates
                                      ///< states that do not exist yet
-
- private:
-  /// Sends each parameter that a step has changed to the processes that do not own it.
-  void share_parameters() const;
-
-  std::shared_ptr<Processes> processes_;  // null unless the state is distributed
 };
 
 /// Sets the learning rate of all parameter groups of any optimizer.

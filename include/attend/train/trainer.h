@@ -94,9 +94,8 @@ struct TrainerHooks {
 /// buffers of rank 0, such as the statistics of batch norms. The processes evaluate together. The
 /// state of rank 0 is the one from which all processes start, and only its hooks are called, except
 /// `stop_requested` and `stop_evaluation`, which stop all processes if one of them returns true.
-/// With `shard_optimizer`, which must be the same in all processes, the state of the optimizer is
-/// distributed over them during `run` (see `Optimizer::shard`), and rank 0 has all of it before and
-/// after `run`, unless it throws. A single process ignores `shard_optimizer`.
+/// With `shard_optimizer`, which must be the same in all processes, `run` distributes the state of
+/// the optimizer over them (see `ShardedOptimizer`). A single process ignores `shard_optimizer`.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 ///     const auto result = trainer.run({.observers = {&progress_line}});
@@ -129,9 +128,9 @@ class ATTEND_API Trainer {
   /// The progress so far.
   const TrainerState& state() const { return state_; }
   /// Returns everything that `restore` needs, as copies on the CPU; further training does not
-  /// change them. Of the generators, it contains the states of this process, and until `run`, those
-  /// of other processes in the checkpoint that was restored. The checkpoints that `run` passes to
-  /// `CheckpointSink::save` contain the states of all processes.
+  /// change them. In rank 0, this includes what only other processes have, the states of their
+  /// generators and their parts of the optimizer's state, except during `run`. The checkpoints that
+  /// `run` passes to `CheckpointSink::save` are complete.
   Checkpoint checkpoint() const;
   /// Restores a checkpoint: the progress, the weights, whether each parameter requires a gradient,
   /// and the states of optimizer, random number generators and objective. `run` then continues from
@@ -174,18 +173,11 @@ class ATTEND_API Trainer {
   void share_buffers();
   /// Evaluates, and updates the state in rank 0.
   void evaluate(const TrainerHooks& hooks);
-  /// Returns what only the other processes have, by the names in checkpoints: the states of their
-  /// generators, and their parts of the optimizer's state. Called by all processes; the result is
-  /// that of rank 0.
-  std::map<std::string, torch::Tensor> states_of_other_processes() const;
-  /// Restores the whole state of the optimizer in rank 0 if it is distributed. `others`: of
-  /// `states_of_other_processes`.
-  void collect_optimizer_state(const std::map<std::string, torch::Tensor>& others);
-  void save(const TrainerHooks& hooks, const std::map<std::string, torch::Tensor>& others) const;
+  /// Sets `others_`. Called by all processes; the result is that of rank 0.
+  void collect_others();
+  void save(const TrainerHooks& hooks);
   bool is_out_of_patience() const;
   torch::nn::Module& module() const { return objective_->module(); }
-  /// The optimizer if its state is distributed over the processes during training, else null.
-  Optimizer* sharded_optimizer() const;
 
   std::shared_ptr<Objective> objective_;
   TrainingConfig config_;
@@ -194,12 +186,12 @@ class ATTEND_API Trainer {
   torch::Device device_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::shared_ptr<Processes> processes_;
-  bool shard_optimizer_;
   std::vector<bool> trained_;  // of each parameter, in the last step; empty before the first one
   Sampler sampler_;
   TrainerState state_;
-  std::map<std::string, torch::Tensor> best_weights_;      // on the CPU
-  std::map<std::string, torch::Tensor> other_rng_states_;  // of a restored checkpoint; until `run`
+  std::map<std::string, torch::Tensor> best_weights_;  // on the CPU
+  // What only other processes have, by the names in checkpoints, on the CPU; until the next step.
+  std::map<std::string, torch::Tensor> others_;
   Progress progress_;
   double reported_seconds_ = 0.0;  // training seconds at the last report
   int64_t reported_tokens_ = 0;

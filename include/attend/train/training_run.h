@@ -67,7 +67,7 @@ struct TrainingRunOptions {
   /// Only rank 0 writes the run directory. With a recipe, all of them read the data and, if the run
   /// is resumed or begins with the weights of another run, the run directory.
   std::shared_ptr<Processes> processes = single_process();
-  /// Each process keeps a part of the optimizer's state; see `Optimizer::shard`. A single process
+  /// Each process keeps a part of the optimizer's state; see `ShardedOptimizer`. A single process
   /// ignores it.
   bool shard_optimizer = false;
 };
