@@ -8,6 +8,7 @@ namespace {
 /// Replaces `matrix` by the sum of the matrices of all processes. In a process without a batch, it
 /// is undefined.
 void sum_matrices(Processes& processes, torch::Tensor& matrix) {
+  if (processes.world_size() == 1) return;
   auto sizes = torch::zeros({processes.world_size()}, torch::kLong);
   if (matrix.defined()) sizes[processes.rank()] = matrix.size(0);
   processes.all_reduce(sizes);
@@ -15,16 +16,6 @@ void sum_matrices(Processes& processes, torch::Tensor& matrix) {
   if (size == 0) return;
   matrix = matrix.defined() ? matrix.cpu().contiguous() : torch::zeros({size, size}, torch::kLong);
   processes.all_reduce(matrix);
-}
-
-/// Replaces the counts of `result` by their sums over all processes.
-void sum_counts(Processes& processes, Evaluation& result) {
-  auto counts = torch::tensor(
-      {result.num_targets, result.exact_match.correct, result.exact_match.total}, torch::kLong);
-  processes.all_reduce(counts);
-  result.num_targets = counts[0].item<int64_t>();
-  result.exact_match = {counts[1].item<int64_t>(), counts[2].item<int64_t>()};
-  sum_matrices(processes, result.confusion_matrix);
 }
 
 }  // namespace
@@ -54,7 +45,12 @@ Evaluation evaluate_in_batches(int64_t num_batches, const EvaluationOptions& opt
   // batches, so that the rounding errors do not depend on the number of processes.
   processes.all_reduce(losses);
   for (int64_t i = 0; i < count; ++i) result.loss += losses[i].item<double>();
-  if (size > 1) sum_counts(processes, result);
+  auto counts = torch::tensor(
+      {result.num_targets, result.exact_match.correct, result.exact_match.total}, torch::kLong);
+  processes.all_reduce(counts);
+  result.num_targets = counts[0].item<int64_t>();
+  result.exact_match = {counts[1].item<int64_t>(), counts[2].item<int64_t>()};
+  sum_matrices(processes, result.confusion_matrix);
   result.loss /= static_cast<double>(result.num_targets);
   return result;
 }
