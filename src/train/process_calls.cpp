@@ -1,6 +1,7 @@
 #include "train/process_calls.h"
 
 #include "attend/input_error.h"
+#include "attend/train/trainer.h"
 #include "resolved.h"
 #include "train/trainer_state_json.h"
 
@@ -84,6 +85,18 @@ void check_processes(const std::shared_ptr<Processes>& processes, const Training
   }
 }
 
+void check_equally_trained(Processes& processes, const std::vector<bool>& trained,
+                           int64_t num_changed, int64_t step) {
+  const auto size = processes.world_size();
+  TORCH_CHECK_VALUE(num_changed == 0 || num_changed == size,
+                    "parameters were frozen or unfrozen in ", num_changed, " of ", size,
+                    " processes before step ", step, ", expected all of them");
+  if (num_changed == 0) return;
+  std::string text;
+  for (const bool requires_grad : trained) text += requires_grad ? '1' : '0';
+  check_equal(processes, {{"the trained parameters (1)", text}});
+}
+
 bool any_process(Processes& processes, bool value) {
   if (processes.world_size() == 1) return value;
   auto count = torch::tensor(value ? 1 : 0, torch::kLong);
@@ -148,6 +161,14 @@ void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& te
   }
 }
 
+void broadcast_buffers(Processes& processes, const torch::nn::Module& module) {
+  if (processes.world_size() == 1) return;
+  const torch::NoGradGuard no_grad;
+  auto buffers = module.buffers();
+  std::erase_if(buffers, [](const auto& buffer) { return !buffer.defined(); });
+  broadcast_values(processes, buffers, 0);
+}
+
 std::string broadcast(Processes& processes, std::string text, int64_t root) {
   auto length = torch::tensor(static_cast<int64_t>(text.size()), torch::kLong);
   processes.broadcast(length, root);
@@ -179,11 +200,13 @@ TrainerState broadcast(Processes& processes, const TrainerState& state) {
   return processes.rank() == 0 ? state : trainer_state_from_json(text);
 }
 
-Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint) {
-  auto state = broadcast(processes, checkpoint.trainer_state);
-  auto weights = broadcast(processes, checkpoint.weights);
-  return {std::move(state), std::move(weights), broadcast(processes, checkpoint.state),
-          checkpoint.best};
+void restore_from_rank_0(Processes& processes, Trainer& trainer) {
+  if (processes.world_size() == 1) return;
+  const auto start = processes.rank() == 0 ? trainer.checkpoint() : Checkpoint();
+  auto state = broadcast(processes, start.trainer_state);
+  auto weights = broadcast(processes, start.weights);
+  trainer.restore(
+      {std::move(state), std::move(weights), broadcast(processes, start.state), start.best});
 }
 
 void run_on_rank_0(Processes& processes, const std::function<void()>& work) {

@@ -5,6 +5,8 @@
 #include "attend/train/processes.h"
 #include "attend/train/training_config.h"
 
+#include <torch/nn/module.h>
+
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,10 +15,18 @@
 
 namespace attend::train {
 
+class Trainer;
+
 /// Throws c10::ValueError if `processes` is null, InputError if a batch has fewer samples than
 /// there are processes, or if several processes of a machine have the device cuda:N.
 ATTEND_API void check_processes(const std::shared_ptr<Processes>& processes,
                                 const TrainingConfig& config);
+
+/// Throws in all processes unless they have frozen or unfrozen the same parameters before `step`.
+/// `trained`: which parameters require a gradient in this process. `num_changed`: number of
+/// processes in which `trained` has changed.
+ATTEND_API void check_equally_trained(Processes& processes, const std::vector<bool>& trained,
+                                      int64_t num_changed, int64_t step);
 
 /// True in all processes if `value` is true in at least one.
 ATTEND_API bool any_process(Processes& processes, bool value);
@@ -38,6 +48,9 @@ ATTEND_API void broadcast_values(Processes& processes, const torch::Tensor& tens
 ATTEND_API void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& tensors,
                                  int64_t root);
 
+/// Replaces the buffers of the module, such as the statistics of batch norms, by those of rank 0.
+ATTEND_API void broadcast_buffers(Processes& processes, const torch::nn::Module& module);
+
 /// Returns the text of the process `root`.
 ATTEND_API std::string broadcast(Processes& processes, std::string text, int64_t root = 0);
 
@@ -48,9 +61,9 @@ ATTEND_API std::map<std::string, torch::Tensor> broadcast(
 /// Returns the state of rank 0; in the other processes, without confusion matrices.
 ATTEND_API TrainerState broadcast(Processes& processes, const TrainerState& state);
 
-/// Returns the checkpoint of rank 0. In the other processes, without the best weights, which only
-/// rank 0 needs.
-ATTEND_API Checkpoint broadcast(Processes& processes, const Checkpoint& checkpoint);
+/// Restores the checkpoint of rank 0 in all processes. In the others, it is without the best
+/// weights, which only rank 0 needs.
+ATTEND_API void restore_from_rank_0(Processes& processes, Trainer& trainer);
 
 /// Calls `work` in rank 0 while the other processes wait. If it throws InputError, the others throw
 /// InputError with the same message, also for c10::ValueError; for another exception,

@@ -48,20 +48,9 @@ bool all_finite(const Tensors& tensors) {
   });
 }
 
-TrainingConfig checked(const TrainingConfig& config) {
-  check_training_config(config);
-  return config;
-}
-
 std::shared_ptr<Objective> checked(std::shared_ptr<Objective> objective) {
   TORCH_CHECK_VALUE(objective != nullptr, "Trainer requires an objective, found null");
   return objective;
-}
-
-std::shared_ptr<Processes> checked(std::shared_ptr<Processes> processes,
-                                   const TrainingConfig& config) {
-  check_processes(processes, config);
-  return processes;
 }
 
 /// Throws c10::ValueError unless `loss` is 0-dim. `name` and `expected` (a description) are used in
@@ -116,10 +105,11 @@ std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
   return parameters;
 }
 
-/// Scales the gradients so that the norm of all of them is at most `max_norm`, and returns the norm
-/// that they had. Does the same as torch::nn::utils::clip_grad_norm_, which on a GPU starts two
-/// kernels per parameter: in a small model, these take a large part of a step.
+/// Scales the gradients so that the norm of all of them is at most `max_norm`, if it is not 0, and
+/// returns the norm that they had. Does the same as torch::nn::utils::clip_grad_norm_, which on a
+/// GPU starts two kernels per parameter: in a small model, these take a large part of a step.
 double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_norm) {
+  if (max_norm == 0.0) max_norm = INFINITY;
   const torch::NoGradGuard no_grad;
   std::vector<torch::Tensor> gradients;
   for (const auto& parameter : parameters) {
@@ -147,19 +137,52 @@ int64_t available_threads(int64_t processes) {
   return std::min(threads, std::max<int64_t>(cores / processes, 1));
 }
 
+/// True if an evaluation follows `step`.
+bool is_evaluation_step(const TrainingConfig& config, int64_t step) {
+  return step % config.eval_every == 0 || step == config.max_steps;
+}
+
+bool is_report_step(const TrainingConfig& config, int64_t step) {
+  return is_evaluation_step(config, step) || step % config.log_every == 0;
+}
+
+bool is_out_of_patience(const TrainingConfig& config, const TrainerState& state) {
+  return config.patience > 0 && state.evaluations_without_improvement >= config.patience;
+}
+
+/// True if all steps are done, or after early stopping.
+bool is_done(const TrainingConfig& config, const TrainerState& state) {
+  return !state.evaluation_pending &&
+         (state.step >= config.max_steps || is_out_of_patience(config, state));
+}
+
+double seconds_left(const TrainingConfig& config, const TrainerState& state) {
+  const auto steps = static_cast<double>(state.step);
+  const auto steps_left = static_cast<double>(config.max_steps) - steps;
+  const auto done = (state.step - (state.evaluation_pending ? 1 : 0)) / config.eval_every;
+  const auto evaluations_left =
+      (config.max_steps + config.eval_every - 1) / config.eval_every - done;
+  const double seconds_per_evaluation =
+      done == 0 ? 0.0 : state.evaluation_seconds / static_cast<double>(done);
+  return state.training_seconds / steps * steps_left +
+         seconds_per_evaluation * static_cast<double>(evaluations_left);
+}
+
 }  // namespace
 
 Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& config,
                  Schedule schedule, std::shared_ptr<torch::optim::Optimizer> optimizer,
                  std::shared_ptr<Processes> processes, bool shard_optimizer)
     : objective_(checked(std::move(objective))),
-      config_(checked(config)),
+      config_(config),
       schedule_(std::move(schedule)),
       parameters_(checked_parameters(module())),
       device_(parameters_.front().device()),
       optimizer_(checked(std::move(optimizer), parameters_, module(), config)),
-      processes_(checked(std::move(processes), config)),
+      processes_(std::move(processes)),
       sampler_(static_cast<uint64_t>(config.seed)) {
+  check_training_config(config);
+  check_processes(processes_, config);
   if (shard_optimizer && processes_->world_size() > 1) {
     auto whole = std::dynamic_pointer_cast<Optimizer>(optimizer_);
     TORCH_CHECK_VALUE(whole, "shard_optimizer: found the optimizer ", optimizer_name(*optimizer_),
@@ -182,49 +205,46 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
     TORCH_CHECK_VALUE(observer != nullptr,
                       "Trainer requires observers that are not null, found null");
   module().train();
-  start_from_rank_0();
+  restore_from_rank_0(*processes_, *this);
+  trained_ = require_grad(parameters_);
   if (hooks.checkpoint_sink != nullptr && !best_weights_.empty())
     hooks.checkpoint_sink->save_best(best_weights_);
-  TrainResult result;
-  if (!is_done() && train(hooks)) result.stop_reason = StopReason::stop_requested;
+  train(hooks);
   if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->finish();
   for (auto* observer : hooks.observers) observer->on_finish();
-  if (is_done() && !state_.best) {
-    throw std::runtime_error(fmt::format(
-        "no evaluation in {} steps had a finite validation loss; try a lower lr", state_.step));
+  TrainResult result{.state = state_, .stop_reason = StopReason::stop_requested};
+  if (is_done(config_, state_)) {
+    if (!state_.best) {
+      throw std::runtime_error(fmt::format(
+          "no evaluation in {} steps had a finite validation loss; try a lower lr", state_.step));
+    }
+    result.stop_reason =
+        is_out_of_patience(config_, state_) ? StopReason::patience : StopReason::max_steps;
   }
-  if (is_done())
-    result.stop_reason = is_out_of_patience() ? StopReason::patience : StopReason::max_steps;
-  result.state = state_;
   if (state_.training_seconds > 0.0)
     result.tokens_per_second = static_cast<double>(state_.tokens) / state_.training_seconds;
   return result;
 }
 
-bool Trainer::is_done() const {
-  return !state_.evaluation_pending && (state_.step >= config_.max_steps || is_out_of_patience());
-}
-
-bool Trainer::train(const TrainerHooks& hooks) {
+void Trainer::train(const TrainerHooks& hooks) {
+  if (is_done(config_, state_)) return;
   const KeepFreedMemoryGuard memory;
   state_.threads = num_threads();
   const NumThreadsGuard threads(state_.threads);
-  bool stopped = false;
-  while (!stopped && !is_done()) {
+  for (bool ends = false; !ends;) {
     if (!state_.evaluation_pending) {
       step(hooks);
-      if (is_report_step(state_.step)) report(hooks);
+      if (is_report_step(config_, state_.step)) report(hooks);
     }
     if (state_.evaluation_pending) {
       evaluate(hooks);
-      if (processes_->world_size() > 1) state_ = broadcast(*processes_, state_);
+      state_ = broadcast(*processes_, state_);
     }
     const bool stop = hooks.stop_requested && hooks.stop_requested();
-    stopped = any_process(*processes_, state_.evaluation_pending || stop);
+    ends = any_process(*processes_, state_.evaluation_pending || stop) || is_done(config_, state_);
     if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->check();
-    if (stopped || is_done() || state_.step % config_.checkpoint_every == 0) save(hooks);
+    if (ends || state_.step % config_.checkpoint_every == 0) save(hooks);
   }
-  return stopped;
 }
 
 int64_t Trainer::num_threads() {
@@ -235,155 +255,124 @@ int64_t Trainer::num_threads() {
   // Of several processes, each would measure while the others wait for it in the measured work.
   if (available == 1 || !device_.is_cpu() || processes_->world_size() > 1) return available;
   const auto before = checkpoint();
-  const auto next = state_.step + 1;
-  const auto work = [&] { accumulate_gradients(next, 1); };
+  const auto work = [&] { forward_backward(draw(1)); };
   const auto fastest =
       fastest_num_threads([&](int64_t threads) { return mean_seconds(work, threads); }, available);
-  reset_gradients();
+  module().zero_grad();
   restore(before);
   return fastest;
 }
 
-void Trainer::start_from_rank_0() {
-  if (processes_->world_size() > 1) {
-    const auto start = processes_->rank() == 0 ? checkpoint() : Checkpoint();
-    restore(broadcast(*processes_, start));
-  }
-  trained_.clear();
-}
-
-bool Trainer::is_evaluation_step(int64_t step) const {
-  return step % config_.eval_every == 0 || step == config_.max_steps;
-}
-
-bool Trainer::is_report_step(int64_t step) const {
-  return is_evaluation_step(step) || step % config_.log_every == 0;
-}
-
 void Trainer::step(const TrainerHooks& hooks) {
   const Stopwatch watch(state_.training_seconds);
-  const double max_norm = config_.max_grad_norm > 0 ? config_.max_grad_norm : INFINITY;
   progress_.lr = schedule_(state_.step);
-  progress_.step = state_.step + 1;
   others_.clear();
-  share_buffers();
-  accumulate_gradients(progress_.step, config_.gradient_accumulation_steps);
-  progress_.grad_norm = clip_gradients(parameters_, max_norm);
-  state_.train_loss = progress_.train_loss;
-  if (std::isfinite(progress_.train_loss) && std::isfinite(progress_.grad_norm)) {
+  broadcast_buffers(*processes_, module());
+  forward_backward(draw(config_.gradient_accumulation_steps));
+  progress_.grad_norm = clip_gradients(parameters_, config_.max_grad_norm);
+  if (std::isfinite(state_.train_loss) && std::isfinite(progress_.grad_norm)) {
     set_lr(*optimizer_, progress_.lr);
     optimizer_->step();
   } else {
-    // Skipping the step does not help if the weights themselves are not finite. Buffers may differ
-    // between the processes.
-    const bool weights_are_finite = !any_process(*processes_, !all_finite(state_dict(module())));
-    if (!weights_are_finite || config_.on_nonfinite == OnNonFinite::stop)
-      throw_nonfinite(hooks, weights_are_finite);
-    ++state_.skipped_steps;
+    skip_step(hooks);
   }
-  state_.step = progress_.step;
-  state_.evaluation_pending = is_evaluation_step(state_.step);
+  ++state_.step;
+  state_.evaluation_pending = is_evaluation_step(config_, state_.step);
 }
 
-void Trainer::reset_gradients() {
-  for (auto& parameter : parameters_) parameter.mutable_grad().reset();
-}
-
-void Trainer::throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const {
-  const auto latest =
-      hooks.checkpoint_sink == nullptr ? std::string() : hooks.checkpoint_sink->latest_path();
-  const auto message = fmt::format(
-      "non-finite loss or gradient at step {}: train_loss {}, grad_norm {}, lr {:.3g}{}; latest "
-      "checkpoint: {}; try a lower lr{}",
-      progress_.step, progress_.train_loss, progress_.grad_norm, progress_.lr,
-      weights_are_finite ? "" : ", and the weights are not finite",
-      latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : "");
-  throw std::runtime_error(broadcast(*processes_, message));  // only rank 0 knows the checkpoint
-}
-
-TrainingBatch Trainer::draw_batch() {
+Trainer::Batches Trainer::draw(int64_t count) {
+  const auto trained = require_grad(parameters_);
+  TORCH_CHECK_VALUE(std::ranges::count(trained, true) > 0, "all ", parameters_.size(),
+                    " parameters of the module ", module().name(),
+                    " are frozen, expected at least one that requires a gradient; call "
+                    "attend::unfreeze");
   const auto size = processes_->world_size();
-  TrainingBatch own;
-  for (int64_t rank = 0; rank < size; ++rank) {
-    const auto begin = config_.batch_size * rank / size;
-    const auto end = config_.batch_size * (rank + 1) / size;
-    // The parts of the other processes are drawn too, so that all samplers stay equal.
-    auto batch = objective_->training_batch(end - begin, sampler_);
-    if (rank == processes_->rank()) own = std::move(batch);
-  }
-  return own;
-}
-
-void Trainer::accumulate_gradients(int64_t step, int64_t count) {
-  TORCH_CHECK_VALUE(
-      std::any_of(parameters_.begin(), parameters_.end(),
-                  [](const auto& parameter) { return parameter.requires_grad(); }),
-      "all ", parameters_.size(), " parameters of the module ", module().name(),
-      " are frozen, expected at least one that requires a gradient; call attend::unfreeze");
-  reset_gradients();
-  std::vector<TrainingBatch> batches;
+  std::vector<TrainingBatch> own;
   int64_t own_targets = 0;
   int64_t own_tokens = 0;
   for (int64_t i = 0; i < count; ++i) {
-    batches.push_back(draw_batch());
-    TORCH_CHECK_VALUE(batches.back().num_targets >= 0, "training_batch: found ",
-                      batches.back().num_targets, " targets, expected 0 or more");
-    TORCH_CHECK_VALUE(batches.back().loss != nullptr,
+    // The parts of the other processes are drawn too, so that all samplers stay equal.
+    for (int64_t rank = 0; rank < size; ++rank) {
+      const auto begin = config_.batch_size * rank / size;
+      const auto end = config_.batch_size * (rank + 1) / size;
+      auto batch = objective_->training_batch(end - begin, sampler_);
+      if (rank == processes_->rank()) own.push_back(std::move(batch));
+    }
+    const auto& batch = own.back();
+    TORCH_CHECK_VALUE(batch.num_targets >= 0, "training_batch: found ", batch.num_targets,
+                      " targets, expected 0 or more");
+    TORCH_CHECK_VALUE(batch.loss != nullptr,
                       "training_batch: found no `loss`, expected a function");
-    own_targets += batches.back().num_targets;
-    own_tokens += batches.back().num_tokens;
+    own_targets += batch.num_targets;
+    own_tokens += batch.num_tokens;
   }
-  const auto trained = require_grad(parameters_);
-  const bool has_changed = !trained_.empty() && trained != trained_;
+  auto sums = torch::tensor({own_targets, own_tokens, int64_t{trained != trained_}}, torch::kLong);
+  processes_->all_reduce(sums);
+  const auto targets = sums[0].item<int64_t>();
   trained_ = trained;
-  auto counts = torch::tensor({own_targets, own_tokens, int64_t{has_changed}}, torch::kLong);
-  processes_->all_reduce(counts);
-  const auto changed = counts[2].item<int64_t>();
-  TORCH_CHECK_VALUE(changed == 0 || changed == processes_->world_size(),
-                    "parameters were frozen or unfrozen in ", changed, " of ",
-                    processes_->world_size(), " processes before step ", step,
-                    ", expected all of them");
-  if (changed > 0) {
-    std::string text;
-    for (const bool requires_grad : trained) text += requires_grad ? '1' : '0';
-    check_equal(*processes_, {{"the trained parameters (1)", text}});
-  }
-  const auto targets = counts[0].item<int64_t>();
-  state_.tokens += counts[1].item<int64_t>();
-  TORCH_CHECK_VALUE(
-      targets > 0, "training_batch: found 0 targets in the ", batches.size(), " batches of step ",
-      step,
-      ", expected at least 1; set TrainingBatch::num_targets to the number of terms that "
-      "the loss sums up");
+  check_equally_trained(*processes_, trained, sums[2].item<int64_t>(), state_.step + 1);
+  state_.tokens += sums[1].item<int64_t>();
+  TORCH_CHECK_VALUE(targets > 0, "training_batch: found 0 targets in the ", count,
+                    " batches of step ", state_.step + 1,
+                    ", expected at least 1; set TrainingBatch::num_targets to the number of terms "
+                    "that the loss sums up");
+  return {std::move(own), targets};
+}
+
+void Trainer::forward_backward(const Batches& batches) {
+  module().zero_grad();
   // Each loss sum is divided by the number of targets in all batches, so that all targets have the
   // same weight. In a mean of the batches' means, the targets of a batch with few targets would
   // weigh more.
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
   ExactMatch matches;
-  for (const auto& batch : batches) {
+  for (const auto& batch : batches.own) {
     auto loss = [&] {
       const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
       return batch.loss();
     }();
     check_loss(loss);
-    if (is_report_step(step) && loss.exact_match) matches += loss.exact_match();
+    if (is_report_step(config_, state_.step + 1) && loss.exact_match) matches += loss.exact_match();
     loss.exact_match = {};  // may own the logits, which the backward pass does not need
-    auto scaled = loss.sum / static_cast<double>(targets);
+    auto scaled = loss.sum / static_cast<double>(batches.num_targets);
     mean += scaled.detach();
-    if (loss.auxiliary.defined())
-      scaled = scaled + loss.auxiliary / static_cast<double>(count * processes_->world_size());
-    processes_->backward(scaled, parameters_, /*all_reduce=*/&batch == &batches.back());
+    if (loss.auxiliary.defined()) {
+      scaled = scaled + loss.auxiliary /
+                            static_cast<double>(std::ssize(batches.own) * processes_->world_size());
+    }
+    processes_->backward(scaled, parameters_, /*all_reduce=*/&batch == &batches.own.back());
   }
   auto sums = torch::stack({mean.cpu(), torch::tensor(matches.correct, torch::kDouble),
                             torch::tensor(matches.total, torch::kDouble)});
   processes_->all_reduce(sums);
-  progress_.train_loss = sums[0].item<double>();
+  state_.train_loss = sums[0].item<double>();
   progress_.accuracy = ExactMatch{sums[1].item<int64_t>(), sums[2].item<int64_t>()}.accuracy();
 }
 
+void Trainer::skip_step(const TrainerHooks& hooks) {
+  // Skipping the step does not help if the weights themselves are not finite. Buffers may differ
+  // between the processes.
+  const bool weights_are_finite = !any_process(*processes_, !all_finite(state_dict(module())));
+  if (weights_are_finite && config_.on_nonfinite == OnNonFinite::skip) {
+    ++state_.skipped_steps;
+    return;
+  }
+  const auto latest =
+      hooks.checkpoint_sink == nullptr ? std::string() : hooks.checkpoint_sink->latest_path();
+  const auto message = fmt::format(
+      "non-finite loss or gradient at step {}: train_loss {}, grad_norm {}, lr {:.3g}{}; latest "
+      "checkpoint: {}; try a lower lr{}",
+      state_.step + 1, state_.train_loss, progress_.grad_norm, progress_.lr,
+      weights_are_finite ? "" : ", and the weights are not finite",
+      latest.empty() ? "none" : latest, weights_are_finite ? " or on_nonfinite = skip" : "");
+  throw std::runtime_error(broadcast(*processes_, message));  // only rank 0 knows the checkpoint
+}
+
 void Trainer::report(const TrainerHooks& hooks) {
+  progress_.step = state_.step;
+  progress_.train_loss = state_.train_loss;
   progress_.seconds = state_.seconds();
-  progress_.seconds_left = seconds_left();
+  progress_.seconds_left = seconds_left(config_, state_);
   progress_.tokens_per_second = static_cast<double>(state_.tokens - reported_tokens_) /
                                 (state_.training_seconds - reported_seconds_);
   progress_.peak_memory = peak_memory();
@@ -393,28 +382,8 @@ void Trainer::report(const TrainerHooks& hooks) {
   for (auto* observer : hooks.observers) observer->on_progress(progress_);
 }
 
-double Trainer::seconds_left() const {
-  const auto steps = static_cast<double>(state_.step);
-  const auto steps_left = static_cast<double>(config_.max_steps) - steps;
-  const auto done = (state_.step - (state_.evaluation_pending ? 1 : 0)) / config_.eval_every;
-  const auto evaluations_left =
-      (config_.max_steps + config_.eval_every - 1) / config_.eval_every - done;
-  const double seconds_per_evaluation =
-      done == 0 ? 0.0 : state_.evaluation_seconds / static_cast<double>(done);
-  return state_.training_seconds / steps * steps_left +
-         seconds_per_evaluation * static_cast<double>(evaluations_left);
-}
-
-void Trainer::share_buffers() {
-  if (processes_->world_size() == 1) return;
-  const torch::NoGradGuard no_grad;
-  auto buffers = module().buffers();
-  std::erase_if(buffers, [](const auto& buffer) { return !buffer.defined(); });
-  broadcast_values(*processes_, buffers, 0);
-}
-
 void Trainer::evaluate(const TrainerHooks& hooks) {
-  share_buffers();
+  broadcast_buffers(*processes_, module());
   bool stopped = false;
   const auto stop = [&] {
     stopped = stopped || (hooks.stop_evaluation && hooks.stop_evaluation());
@@ -450,10 +419,6 @@ void Trainer::save(const TrainerHooks& hooks) {
   if (hooks.checkpoint_sink == nullptr) return;
   const auto now = checkpoint();
   if (all_finite(now.weights)) hooks.checkpoint_sink->save(now);
-}
-
-bool Trainer::is_out_of_patience() const {
-  return config_.patience > 0 && state_.evaluations_without_improvement >= config_.patience;
 }
 
 }  // namespace attend::train

@@ -128,9 +128,9 @@ class ATTEND_API Trainer {
   /// The progress so far.
   const TrainerState& state() const { return state_; }
   /// Returns everything that `restore` needs, as copies on the CPU; further training does not
-  /// change them. In rank 0, this includes what only other processes have, the states of their
-  /// generators and their parts of the optimizer's state, except during `run`. The checkpoints that
-  /// `run` passes to `CheckpointSink::save` are complete.
+  /// change them. In rank 0, before `run` and after it, unless it throws, this includes what only
+  /// other processes have: the states of their generators and their parts of the optimizer's state.
+  /// So do the checkpoints that `run` passes to `CheckpointSink::save`.
   Checkpoint checkpoint() const;
   /// Restores a checkpoint: the progress, the weights, whether each parameter requires a gradient,
   /// and the states of optimizer, random number generators and objective. `run` then continues from
@@ -149,34 +149,26 @@ class ATTEND_API Trainer {
   /// - for a module on the CPU, and one process: the fastest number, which is measured
   /// - the number of available threads
   int64_t num_threads();
-  /// Restores the checkpoint of rank 0 in all processes.
-  void start_from_rank_0();
-  /// True if all steps are done, or after early stopping.
-  bool is_done() const;
-  /// Trains until `is_done()` or a requested stop, and returns true for the latter. Saves
-  /// checkpoints.
-  bool train(const TrainerHooks& hooks);
-  /// True if an evaluation follows `step`.
-  bool is_evaluation_step(int64_t step) const;
-  bool is_report_step(int64_t step) const;
+  /// Trains until the last step, early stopping or a requested stop. Saves checkpoints.
+  void train(const TrainerHooks& hooks);
   void step(const TrainerHooks& hooks);
-  void reset_gradients();
-  /// Draws the parts of all processes of a batch, and returns the part of this process.
-  TrainingBatch draw_batch();
-  /// Draws `count` batches and computes the gradients of their loss, averaged over all targets in
-  /// these batches. `step` is the number of the step, counted from 1.
-  void accumulate_gradients(int64_t step, int64_t count);
-  [[noreturn]] void throw_nonfinite(const TrainerHooks& hooks, bool weights_are_finite) const;
+  /// The batches of a step, of this process.
+  struct Batches {
+    std::vector<TrainingBatch> own;
+    int64_t num_targets;  // of all processes
+  };
+  /// Draws `count` batches for the next step.
+  Batches draw(int64_t count);
+  /// Computes the gradients of the loss of the batches, averaged over all their targets.
+  void forward_backward(const Batches& batches);
+  /// Skips a step whose loss or gradients are not finite, or throws.
+  void skip_step(const TrainerHooks& hooks);
   void report(const TrainerHooks& hooks);
-  double seconds_left() const;
-  /// Replaces the buffers of the module, such as the statistics of batch norms, by those of rank 0.
-  void share_buffers();
-  /// Evaluates, and updates the state in rank 0.
+  /// Evaluates, and updates the state.
   void evaluate(const TrainerHooks& hooks);
+  void save(const TrainerHooks& hooks);
   /// Sets `others_`. Called by all processes; the result is that of rank 0.
   void collect_others();
-  void save(const TrainerHooks& hooks);
-  bool is_out_of_patience() const;
   torch::nn::Module& module() const { return objective_->module(); }
 
   std::shared_ptr<Objective> objective_;
@@ -186,7 +178,7 @@ class ATTEND_API Trainer {
   torch::Device device_;
   std::shared_ptr<torch::optim::Optimizer> optimizer_;
   std::shared_ptr<Processes> processes_;
-  std::vector<bool> trained_;  // of each parameter, in the last step; empty before the first one
+  std::vector<bool> trained_;  // which parameters required a gradient in the last step
   Sampler sampler_;
   TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;  // on the CPU
