@@ -1,8 +1,7 @@
 #include "error_message.h"
 
 #include "attend/input_error.h"
-#include "io/parse_json.h"
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 #include "nearest_name.h"
 #include "recipes/recipe_flags.h"
 #include "terminal/help_formatter.h"
@@ -10,6 +9,7 @@
 #include <c10/util/Exception.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <array>
@@ -150,15 +150,15 @@ std::string flags_in(const std::string& message, const CLI::App& command) {
   return fmt::format(" (flag{} {})", flags.size() > 1 ? "s" : "", fmt::join(flags, ", "));
 }
 
-/// Removes each place in LibTorch that a message names: "[enforce fail at FILE:LINE] ".
-void erase_places(std::string& message) {
-  constexpr std::string_view kStart = "[enforce fail at ";
+/// Removes each part of a message that begins with `start` and ends with "] ".
+std::string without_brackets(std::string message, std::string_view start) {
   constexpr std::string_view kEnd = "] ";
-  for (auto at = message.find(kStart); at != std::string::npos; at = message.find(kStart, at)) {
+  for (auto at = message.find(start); at != std::string::npos; at = message.find(start, at)) {
     const auto last = message.find(kEnd, at);
-    if (last == std::string::npos) return;
+    if (last == std::string::npos) break;
     message.erase(at, last + kEnd.size() - at);
   }
+  return message;
 }
 
 /// Returns the amount in the message of a memory allocator, such as "4000 bytes" or "2.00 GiB".
@@ -191,8 +191,8 @@ std::string error_text(const std::exception& error) {
     return "standard output cannot be written";
   if (const auto* failed = dynamic_cast<const c10::Error*>(&error))
     return failed->what_without_backtrace();
-  if (const auto* failed = dynamic_cast<const nlohmann::json::exception*>(&error))
-    return message_of(*failed);
+  if (dynamic_cast<const nlohmann::json::exception*>(&error) != nullptr)
+    return without_brackets(error.what(), "[json.exception.");  // name and number of the exception
   return error.what();
 }
 
@@ -239,7 +239,7 @@ std::string error_message(const CLI::App& app, const std::exception& error) {
       message.find("ried to allocate ") != std::string::npos) {
     return out_of_memory(command, message);
   }
-  erase_places(message);
+  message = without_brackets(message, "[enforce fail at ");  // the place in LibTorch
   message = with_flags(message, app.get_subcommand("train"), command);
   if (message.starts_with(". ")) message.erase(0, 2);  // the condition of an enforce may be empty
   return command == nullptr ? message : message + flags_in(message, *command);

@@ -3,7 +3,7 @@
 #include "attend/models/generation.h"
 #include "attend/models/prepare_for_inference.h"
 #include "commands.h"
-#include "io/parse_json.h"
+#include "json_text.h"
 #include "options.h"
 #include "runs/run_option.h"
 #include "terminal/terminal.h"

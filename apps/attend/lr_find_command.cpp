@@ -4,7 +4,7 @@
 #include "attend/train/task_objective.h"
 #include "attend/train/training_setup.h"
 #include "commands.h"
-#include "io/parse_json.h"
+#include "json_text.h"
 #include "options.h"
 #include "recipes/recipe_files.h"
 #include "recipes/recipe_flags.h"

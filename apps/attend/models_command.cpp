@@ -1,5 +1,5 @@
 #include "commands.h"
-#include "io/parse_json.h"
+#include "json_text.h"
 #include "recipes/recipe_files.h"
 #include "train/recipe_file.h"
 

@@ -1,6 +1,6 @@
+#include "attend/io/utf8.h"
 #include "attend/train/run_directory.h"
 #include "commands.h"
-#include "io/utf8.h"
 #include "options.h"
 #include "report/write_report.h"
 #include "terminal/number_text.h"

@@ -1,6 +1,6 @@
 #include "attend/train/task.h"
 #include "commands.h"
-#include "io/parse_json.h"
+#include "json_text.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,6 +1,6 @@
 #include "export/check_names.h"
 
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include <algorithm>
 #include <set>

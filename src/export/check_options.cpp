@@ -1,8 +1,8 @@
 #include "export/check_options.h"
 
+#include "attend/io/utf8.h"
 #include "export/check_names.h"
 #include "export/numbered_names.h"
-#include "io/utf8.h"
 
 #include <algorithm>
 #include <set>

@@ -1,6 +1,7 @@
 #include "attend/export/onnx.h"
 
 #include "attend/export/onnx_contents.h"
+#include "attend/io/utf8.h"
 #include "export/check_names.h"
 #include "export/export_guard.h"
 #include "export/nested.h"
@@ -13,7 +14,6 @@
 #include "export/traced_calls.h"
 #include "export/verify.h"
 #include "io/files.h"
-#include "io/utf8.h"
 #include "program/target.h"
 
 #include <fmt/format.h>

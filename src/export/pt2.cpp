@@ -1,5 +1,6 @@
 #include "attend/export/pt2.h"
 
+#include "attend/io/utf8.h"
 #include "export/check_options.h"
 #include "export/export_guard.h"
 #include "export/program/checked_program.h"
@@ -10,7 +11,6 @@
 #include "export/pt2/write_archive.h"
 #include "export/verify.h"
 #include "io/files.h"
-#include "io/utf8.h"
 #include "io/zip_archive.h"
 #include "program/input_checks.h"
 #include "pt2/archive_layout.h"

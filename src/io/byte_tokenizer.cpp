@@ -1,6 +1,6 @@
 #include "attend/io/byte_tokenizer.h"
 
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "io/files.h"
 
 #include "attend/input_error.h"
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #include "io/json_fields.h"
 
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,8 @@
 #include "io/parse_json.h"
 
 #include "attend/input_error.h"
-#include "io/utf8.h"
+#include "attend/io/check_json.h"
+#include "attend/io/utf8.h"
 
 #include <fmt/format.h>
 
@@ -76,16 +77,15 @@ std::string message_of(const Json::exception& error) {
   return std::string(text.starts_with('[') && end != text.npos ? text.substr(end + 2) : text);
 }
 
-Json parse_json(std::string_view text) {
+void check_json(std::string_view text) {
   check_utf8(text);
   Checker checker(text);
   Json::sax_parse(text, &checker);
-  return Json::parse(text);
 }
 
-std::string json_text(const nlohmann::ordered_json& json, int indent) {
-  return json.dump(indent, ' ', /*ensure_ascii=*/false,
-                   nlohmann::ordered_json::error_handler_t::replace);
+Json parse_json(std::string_view text) {
+  check_json(text);
+  return Json::parse(text);
 }
 
 }  // namespace attend

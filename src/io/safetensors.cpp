@@ -75,7 +75,7 @@ std::map<std::string, std::string> files_of_index(const std::filesystem::path& p
   for (const auto& [name, file] : map->items()) {
     if (!file.is_string() || !is_file_name(file.get<std::string>())) {
       throw InputError(fmt::format("'{}' is in {}, expected the name of a file in the same folder",
-                                   name, json_text(file)));
+                                   name, file.dump()));
     }
     files.emplace(name, file.get<std::string>());
   }

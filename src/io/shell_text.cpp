@@ -1,6 +1,6 @@
 #include "io/shell_text.h"
 
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include <fmt/format.h>
 

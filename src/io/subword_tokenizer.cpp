@@ -1,8 +1,8 @@
 #include "attend/io/subword_tokenizer.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "io/load_sentencepiece.h"
-#include "io/utf8.h"
 
 #include <fmt/format.h>
 

@@ -3,10 +3,10 @@
 #include "attend/input_error.h"
 #include "attend/io/byte_tokenizer.h"
 #include "attend/io/subword_tokenizer.h"
+#include "attend/io/utf8.h"
 #include "attend/io/vocabulary.h"
 #include "io/files.h"
 #include "io/parse_json.h"
-#include "io/utf8.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,8 +1,8 @@
 #include "attend/io/vocabulary.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "io/parse_json.h"
-#include "io/utf8.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,5 +1,5 @@
+#include "attend/io/utf8.h"
 #include "attend/pretrained/pretrained.h"
-#include "io/utf8.h"
 #include "nn/check_eval.h"
 #include "pretrained/architecture.h"
 #include "tokenizers/python_text.h"

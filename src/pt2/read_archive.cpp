@@ -1,8 +1,8 @@
 #include "pt2/read_archive.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "io/tensor_bounds.h"
-#include "io/utf8.h"
 #include "program/schema_enums.h"
 #include "pt2/archive_layout.h"
 #include "pt2/parse_program.h"

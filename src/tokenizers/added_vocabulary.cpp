@@ -1,7 +1,7 @@
 #include "tokenizers/added_vocabulary.h"
 
 #include "attend/input_error.h"
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 #include "tokenizers/characters.h"
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 #include "attend/tokenizers/published_tokenizer.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "io/json_fields.h"
-#include "io/utf8.h"
 
 #include <fmt/format.h>
 

@@ -1,7 +1,7 @@
 #include "tokenizers/regex.h"
 
 #include "attend/input_error.h"
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 #include "tokenizers/characters.h"
 #include "tokenizers/oniguruma.h"
 #include "tokenizers/unicode.h"

@@ -1,7 +1,7 @@
 #include "tokenizers/token_table.h"
 
 #include "attend/input_error.h"
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #include "attend/input_error.h"
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 #include "tokenizers/characters.h"
 #include "tokenizers/models.h"
 

@@ -1,9 +1,9 @@
 #include "attend/train/read_labelled_lines.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "io/files.h"
 #include "io/parse_json.h"
-#include "io/utf8.h"
 
 #include <csv.h>
 #include <fmt/format.h>

@@ -2,8 +2,8 @@
 #include "train/recipe_file.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "io/files.h"
-#include "io/utf8.h"
 #include "nearest_name.h"
 #include "train/recipe_fields.h"
 

@@ -2,8 +2,8 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/io/utf8.h"
 #include "attend/nn/eval_guard.h"
-#include "io/utf8.h"
 #include "train/json_lines.h"
 #include "train/samples.h"
 

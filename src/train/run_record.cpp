@@ -1,11 +1,11 @@
 #include "train/run_record.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "attend/train/training_run.h"
 #include "attend/version.h"
 #include "io/files.h"
 #include "io/parse_json.h"
-#include "io/utf8.h"
 #include "train/checksum.h"
 #include "train/recipe_fields.h"
 #include "train/recipe_file.h"

@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/io/utf8.h"
 #include "attend/train/background_checkpoint_sink.h"
 #include "attend/train/background_observer.h"
 #include "attend/train/device.h"
@@ -9,7 +10,6 @@
 #include "attend/train/metrics_log.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/tensorboard_log.h"
-#include "io/utf8.h"
 #include "train/autocast_for.h"
 #include "train/checksum.h"
 #include "train/process_calls.h"

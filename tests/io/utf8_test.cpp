@@ -1,4 +1,4 @@
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include "attend/input_error.h"
 #include "support/throws.h"

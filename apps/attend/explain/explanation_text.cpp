@@ -1,6 +1,6 @@
 #include "explain/explanation_text.h"
 
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 #include "terminal/heat_color.h"
 #include "terminal/help_formatter.h"
 #include "terminal/table_text.h"

@@ -1,8 +1,8 @@
 #include "recipes/recipe_files.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "attend/train/run_directory.h"
-#include "io/utf8.h"
 #include "nearest_name.h"
 #include "recipes/recipe_flags.h"
 #include "train/recipe_fields.h"

@@ -1,10 +1,10 @@
 #include "recipes/recipe_flags.h"
 
 #include "attend/input_error.h"
+#include "attend/io/utf8.h"
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/task.h"
 #include "attend/train/training_setup.h"
-#include "io/utf8.h"
 #include "nearest_name.h"
 #include "options.h"
 #include "recipes/recipe_files.h"

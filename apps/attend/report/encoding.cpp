@@ -1,6 +1,6 @@
 #include "report/encoding.h"
 
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 
 #include <cmath>
 #include <cstddef>

@@ -1,7 +1,7 @@
 #include "report/html.h"
 
-#include "io/parse_json.h"
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
+#include "json_text.h"
 #include "report/thinned.h"
 
 #include <fmt/format.h>

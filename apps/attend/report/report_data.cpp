@@ -1,10 +1,10 @@
 #include "report/report_data.h"
 
 #include "attend/input_error.h"
+#include "attend/io/files.h"
 #include "attend/io/tokenizer.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/run_directory.h"
-#include "io/files.h"
 #include "io/shell_text.h"
 #include "report/embedding_data.h"
 #include "report/encoding.h"

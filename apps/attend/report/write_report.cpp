@@ -1,6 +1,6 @@
 #include "report/write_report.h"
 
-#include "io/files.h"
+#include "attend/io/files.h"
 #include "report/attention_data.h"
 #include "report/html.h"
 #include "report/report_data.h"

@@ -1,7 +1,7 @@
 #include "runs/evaluation_text.h"
 
+#include "attend/io/utf8.h"
 #include "attend/train/confusion_matrix.h"
-#include "io/utf8.h"
 #include "terminal/table_text.h"
 
 #include <fmt/format.h>

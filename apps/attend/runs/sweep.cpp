@@ -1,11 +1,11 @@
 #include "runs/sweep.h"
 
 #include "attend/input_error.h"
+#include "attend/io/files.h"
+#include "attend/io/utf8.h"
 #include "attend/train/device.h"
 #include "error_message.h"
-#include "io/files.h"
-#include "io/parse_json.h"
-#include "io/utf8.h"
+#include "json_text.h"
 #include "recipes/overrides.h"
 #include "recipes/recipe_files.h"
 #include "runs/train_run.h"
@@ -124,7 +124,7 @@ void check_results(const fs::path& out, const std::set<std::string>& names) {
       }
     } catch (const nlohmann::json::exception& error) {
       throw InputError(
-          fmt::format("not the result of a sweep: {}: pass another --out", message_of(error)));
+          fmt::format("not the result of a sweep: {}: pass another --out", error_text(error)));
     }
   });
 }

@@ -1,9 +1,9 @@
 #include "runs/text_report.h"
 
+#include "attend/io/utf8.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/attention_recorder.h"
 #include "error_message.h"
-#include "io/utf8.h"
 #include "terminal/heat_color.h"
 #include "train/samples.h"
 

@@ -4,7 +4,7 @@
 #include "attend/train/run_directory.h"
 #include "explain/explain_run.h"
 #include "explain/explanation_json.h"
-#include "io/parse_json.h"
+#include "json_text.h"
 #include "report/attention_data.h"
 #include "runs/run_overview.h"
 

@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "error_message.h"
-#include "io/parse_json.h"
+#include "json_text.h"
 #include "serve/live_run.h"
 #include "train/background_thread.h"
 

@@ -1,6 +1,6 @@
 #include "terminal/tensor_table.h"
 
-#include "io/utf8.h"
+#include "attend/io/utf8.h"
 #include "terminal/number_text.h"
 #include "terminal/table_text.h"
 

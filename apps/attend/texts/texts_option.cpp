@@ -1,8 +1,8 @@
 #include "texts/texts_option.h"
 
 #include "attend/input_error.h"
-#include "io/files.h"
-#include "io/utf8.h"
+#include "attend/io/files.h"
+#include "attend/io/utf8.h"
 #include "options.h"
 #include "terminal/terminal.h"
 

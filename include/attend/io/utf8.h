@@ -24,11 +24,14 @@ ATTEND_API std::string line_and_column(std::string_view text, std::size_t offset
 
 /// Splits UTF-8 text into code points. Throws InputError if `text` is not valid UTF-8.
 ///
-///     split_characters("né") returns "n" and "é"
+///     split_characters("né")[1] == "é"
 ATTEND_API std::vector<std::string_view> split_characters(std::string_view text);
 
 /// Returns `bytes` with control characters, characters that change the direction or lines of a text
-/// or have no width (such as U+202E), and invalid UTF-8 escaped in hexadecimal, such as \x0a.
+/// or have no width (such as U+202E), and invalid UTF-8 escaped in hexadecimal, such as `\x0a`. A
+/// terminal then shows a text of a foreign file as it is.
+///
+///     printable("a\nb") == "a\\x0ab"
 ATTEND_API std::string printable(std::string_view bytes);
 
 /// Returns `bytes` with invalid UTF-8 replaced by U+FFFD.
