@@ -1,9 +1,9 @@
 #include "completion.h"
 
 #include "explain/examples.h"
-#include "io/shell_text.h"
 #include "recipes/recipe_files.h"
 #include "terminal/help_formatter.h"
+#include "terminal/shell_text.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

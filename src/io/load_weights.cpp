@@ -4,8 +4,8 @@
 #include "io/copy_state.h"
 #include "io/empty_tensor.h"
 #include "io/files.h"
+#include "io/python_command.h"
 #include "io/safetensors_layout.h"
-#include "io/shell_text.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 #include "attend/pretrained/pretrained.h"
 #include "io/copy_state.h"
 #include "io/dtypes.h"
-#include "io/shell_text.h"
+#include "io/python_command.h"
 #include "nn/new_layers.h"
 #include "ops/in_parallel.h"
 #include "pretrained/published_config.h"

@@ -1,10 +1,8 @@
-#include "io/shell_text.h"
+#include "terminal/shell_text.h"
 
 #include "attend/io/utf8.h"
 
-#include <fmt/format.h>
-
-namespace attend {
+namespace attend::app {
 
 std::string shell_quoted(std::string_view text, std::string_view quote_in_quotes) {
   std::string result = "'";
@@ -29,10 +27,4 @@ std::string command_text(const std::vector<std::string>& command) {
   return text;
 }
 
-std::string python_command(std::string_view code, std::initializer_list<std::string> arguments) {
-  auto command = fmt::format("python3 -c \"{}\"", code);
-  for (const auto& argument : arguments) command += " " + shell_quoted(argument);
-  return command;
-}
-
-}  // namespace attend
+}  // namespace attend::app
