@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
-#include "nearest_name.h"
+#include "attend/train/nearest_name.h"
 #include "recipes/recipe_flags.h"
 #include "terminal/help_formatter.h"
 
@@ -101,7 +101,7 @@ std::string suggest_flag(const std::string& unknown, const CLI::App& command) {
       if (flag.starts_with("--")) flags.push_back(flag);
     }
   }
-  return did_you_mean(unknown, flags);
+  return train::did_you_mean(unknown, flags);
 }
 
 /// Replaces keys of a recipe in backquotes by flags: `unknown = replace` becomes --unknown replace,
@@ -215,7 +215,7 @@ std::string parse_error_message(const CLI::App& app, const CLI::ParseError& erro
   }
   if (chosen == nullptr) {
     return fmt::format("unknown subcommand '{}'{}", unexpected[0],
-                       did_you_mean(unexpected[0], commands));
+                       train::did_you_mean(unexpected[0], commands));
   }
   // CLI11 checks for missing arguments before it checks for unknown ones.
   if (unexpected.empty()) return sentence_of(*chosen, error);

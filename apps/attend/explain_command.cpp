@@ -1,6 +1,7 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/io/utf8.h"
+#include "attend/train/nearest_name.h"
 #include "commands.h"
 #include "explain/examples.h"
 #include "explain/explain_run.h"
@@ -8,7 +9,6 @@
 #include "explain/explanation_page.h"
 #include "explain/explanation_text.h"
 #include "json_text.h"
-#include "nearest_name.h"
 #include "options.h"
 #include "runs/run_option.h"
 #include "terminal/number_text.h"
@@ -72,7 +72,7 @@ train::Run load_run(const ExplainArguments& arguments) {
     for (const auto& example : explain_examples()) names.emplace_back(example.name);
     throw InputError(fmt::format(
         "{}: no such run, and no example: expected the directory of a run, or one of {}{}", subject,
-        fmt::join(names, ", "), did_you_mean(subject, names)));
+        fmt::join(names, ", "), train::did_you_mean(subject, names)));
   }
   if (arguments.text.empty()) {
     train::RunDirectory::open(subject);  // throws if the subject is not a run

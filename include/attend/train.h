@@ -22,6 +22,7 @@
 #include "attend/train/metrics_log.h"
 #include "attend/train/model.h"
 #include "attend/train/muon.h"
+#include "attend/train/nearest_name.h"
 #include "attend/train/objective.h"
 #include "attend/train/observer.h"
 #include "attend/train/optimizer.h"

@@ -3,8 +3,8 @@
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
+#include "attend/train/nearest_name.h"
 #include "io/files.h"
-#include "nearest_name.h"
 #include "train/recipe_fields.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,7 @@
 #include "attend/train/task.h"
 
 #include "attend/input_error.h"
-#include "nearest_name.h"
+#include "attend/train/nearest_name.h"
 #include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
 

@@ -59,7 +59,7 @@ class Suggestions(MessageTest):
 
 
     def test_all_synonyms_are_those_of_options(self):
-        source = pathlib.Path(__file__).resolve().parents[2] / "src/name_synonyms.h"
+        source = pathlib.Path(__file__).resolve().parents[2] / "src/train/name_synonyms.h"
         synonyms = re.findall(r'\{"([a-z0-9-]+)", "([a-z0-9-]+)"\}', source.read_text(encoding="utf-8"))
         commands = re.findall(r"(?m)^  ([a-z-]+)  ", attend("--help").stdout.split("Subcommands:")[1])
         names = set(re.findall(r"--([a-z0-9-]+)", "".join(attend(each, "--help").stdout for each in commands)))

@@ -1,7 +1,7 @@
 #include "explain/explanation.h"
 
 #include "attend/input_error.h"
-#include "nearest_name.h"
+#include "attend/train/nearest_name.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -130,7 +130,7 @@ int64_t row_of(const char* flag, const std::vector<std::string>& labels, const s
     return *number - 1;
   }
   throw InputError(fmt::format("{} {}: expected one of {}, or a number from 1 to {}{}", flag, token,
-                               fmt::join(labels, " "), count, did_you_mean(token, labels)));
+                               fmt::join(labels, " "), count, train::did_you_mean(token, labels)));
 }
 
 }  // namespace attend::app

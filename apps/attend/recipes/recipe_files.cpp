@@ -2,8 +2,8 @@
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
+#include "attend/train/nearest_name.h"
 #include "attend/train/run_directory.h"
-#include "nearest_name.h"
 #include "recipes/recipe_flags.h"
 #include "train/recipe_fields.h"
 #include "train/run_files.h"
@@ -190,7 +190,7 @@ fs::path find_recipe(const std::string& name_or_path) {
   }
   throw InputError(fmt::format("{}: no such file or recipe (`attend models` lists the recipes){}",
                                name_or_path,
-                               did_you_mean(name_or_path, names_of_shipped_recipes())));
+                               train::did_you_mean(name_or_path, names_of_shipped_recipes())));
 }
 
 void expand_patterns(train::Recipe& recipe) {

@@ -2,10 +2,10 @@
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
+#include "attend/train/nearest_name.h"
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/task.h"
 #include "attend/train/training_setup.h"
-#include "nearest_name.h"
 #include "options.h"
 #include "recipes/recipe_files.h"
 
@@ -314,8 +314,8 @@ const RecipeField& find_field(const std::string& option, const std::string& name
     names.push_back(in_table ? fmt::format("{}.{}", field.section, field.key) : field.key);
     if (names.back() == name) return field;
   }
-  throw CLI::ValidationError(option,
-                             fmt::format("unknown key '{}'{}", name, did_you_mean(name, names)));
+  throw CLI::ValidationError(
+      option, fmt::format("unknown key '{}'{}", name, train::did_you_mean(name, names)));
 }
 
 std::pair<std::string, std::string> split_assignment(const std::string& option,

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <utility>
 
-namespace attend {
+namespace attend::train {
 
 /// Names of options in nanoGPT, litgpt, Lightning, Hugging Face transformers and Keras, and the
 /// flags and keys of recipes with the same meaning, both as `plain_name`. A name with several
@@ -192,4 +192,4 @@ inline constexpr std::pair<std::string_view, std::string_view> kNameSynonyms[]{
     {"workers", "threads"},
 };
 
-}  // namespace attend
+}  // namespace attend::train

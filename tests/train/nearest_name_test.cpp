@@ -1,8 +1,10 @@
-#include "nearest_name.h"
+#include "attend/train/nearest_name.h"
+
+#include "train/edit_distance.h"
 
 #include <gtest/gtest.h>
 
-namespace attend {
+namespace attend::train {
 namespace {
 
 TEST(EditDistance, CountsInsertionsDeletionsReplacementsAndSwaps) {
@@ -63,4 +65,4 @@ TEST(DidYouMean, QuotesTheNearestName) {
 }
 
 }  // namespace
-}  // namespace attend
+}  // namespace attend::train

@@ -1,41 +1,19 @@
-#pragma once
+#include "attend/train/nearest_name.h"
 
-#include "name_synonyms.h"
+#include "train/edit_distance.h"
+#include "train/name_synonyms.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cstddef>
 #include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
-namespace attend {
-
-/// Returns the number of edits that change one word into the other: insertions, deletions and
-/// replacements of a character, and swaps of two adjacent ones (optimal string alignment).
-inline std::size_t edit_distance(std::string_view from, std::string_view to) {
-  std::vector<std::vector<std::size_t>> table(from.size() + 1,
-                                              std::vector<std::size_t>(to.size() + 1));
-  for (std::size_t i = 0; i <= from.size(); ++i) {
-    for (std::size_t j = 0; j <= to.size(); ++j) {
-      auto& distance = table[i][j];
-      if (i == 0 || j == 0) {
-        distance = i + j;
-        continue;
-      }
-      distance = std::min({table[i - 1][j - 1] + (from[i - 1] == to[j - 1] ? 0 : 1),
-                           table[i - 1][j] + 1, table[i][j - 1] + 1});
-      if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1])
-        distance = std::min(distance, table[i - 2][j - 2] + 1);
-    }
-  }
-  return table.back().back();
-}
+namespace attend::train {
+namespace {
 
 /// Returns a name in lower case, with hyphens, and without dashes, brackets and tables: "max-steps"
 /// for "--max_steps" and "training.max_steps".
-inline std::string plain_name(std::string_view name) {
+std::string plain_name(std::string_view name) {
   auto plain = std::string(name.substr(name.find_last_of('.') + 1));
   plain.erase(0, std::min(plain.find_first_not_of("-["), plain.size()));
   plain.erase(plain.find_last_not_of(']') + 1);
@@ -45,7 +23,7 @@ inline std::string plain_name(std::string_view name) {
   return plain;
 }
 
-inline std::vector<std::string_view> words_of(std::string_view plain_name) {
+std::vector<std::string_view> words_of(std::string_view plain_name) {
   std::vector<std::string_view> words;
   while (!plain_name.empty()) {
     const auto end = std::min(plain_name.find('-'), plain_name.size());
@@ -58,7 +36,7 @@ inline std::vector<std::string_view> words_of(std::string_view plain_name) {
 /// Returns how many words the longer one of two plain names has in addition to those of the other:
 /// 1 for "layers" and "num-layers". A word may have a typing error for every 5 letters. Empty if
 /// the other name has more words that differ, or a word of less than 3 letters.
-inline std::optional<std::size_t> additional_words(std::string_view a, std::string_view b) {
+std::optional<std::size_t> additional_words(std::string_view a, std::string_view b) {
   constexpr std::size_t kMinWord = 3;
   auto fewer = words_of(a);
   auto more = words_of(b);
@@ -72,12 +50,9 @@ inline std::optional<std::size_t> additional_words(std::string_view a, std::stri
   return more.size() - fewer.size();
 }
 
-/// Returns the name in `names` that `unknown` probably means, compared as plain names: the same
-/// name; a name of which `unknown` is a synonym (name_synonyms.h); the only name with the same
-/// words and the fewest additional ones; or the name with the smallest edit distance, which is at
-/// most 1 for every 3 letters, and at most 3. Returns an empty string if there is none, and for
-/// more than 64 letters.
-inline std::string nearest_name(std::string_view unknown, const std::vector<std::string>& names) {
+}  // namespace
+
+std::string nearest_name(std::string_view unknown, const std::vector<std::string>& names) {
   constexpr std::size_t kMaxAdditional = 2;
   constexpr std::size_t kMaxDistance = 3;
   constexpr std::size_t kLongestName = 64;
@@ -117,12 +92,9 @@ inline std::string nearest_name(std::string_view unknown, const std::vector<std:
   return nearest;
 }
 
-/// Returns "; did you mean 'NAME'?" for the `nearest_name`; empty if there is none.
-///
-///     did_you_mean("--lrr", {"--lr", "--seed"}) == "; did you mean '--lr'?"
-inline std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {
+std::string did_you_mean(std::string_view unknown, const std::vector<std::string>& names) {
   const auto nearest = nearest_name(unknown, names);
   return nearest.empty() ? std::string() : "; did you mean '" + nearest + "'?";
 }
 
-}  // namespace attend
+}  // namespace attend::train
