@@ -1,6 +1,8 @@
 #include "attend/input_error.h"
 #include "attend/io/files.h"
 #include "attend/io/utf8.h"
+#include "attend/train/loss_curves.h"
+#include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
 #include "commands.h"
 #include "json_text.h"
@@ -16,8 +18,6 @@
 #include "terminal/output_file.h"
 #include "terminal/table_text.h"
 #include "terminal/terminal.h"
-#include "train/loss_curves.h"
-#include "train/recipe_fields.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

@@ -3,6 +3,7 @@
 #include "attend/io/tokenizer.h"
 #include "attend/train/confusion_matrix.h"
 #include "attend/train/task_objective.h"
+#include "attend/train/text_windows.h"
 #include "commands.h"
 #include "json_text.h"
 #include "options.h"
@@ -13,7 +14,6 @@
 #include "terminal/activity.h"
 #include "terminal/terminal.h"
 #include "train/run_record.h"
-#include "train/text_windows.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -4,6 +4,7 @@
 #include "attend/io/utf8.h"
 #include "attend/model_export/export_plan.h"
 #include "attend/nn/cast_copy.h"
+#include "attend/train/recipe_fields.h"
 #include "commands.h"
 #include "options.h"
 #include "report/encoding.h"
@@ -11,7 +12,6 @@
 #include "terminal/activity.h"
 #include "terminal/output_file.h"
 #include "texts/text_model.h"
-#include "train/recipe_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,7 +1,7 @@
+#include "attend/train/recipe_file.h"
 #include "commands.h"
 #include "json_text.h"
 #include "recipes/recipe_files.h"
-#include "train/recipe_file.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -3,8 +3,8 @@
 #include "attend/input_error.h"
 #include "attend/train/evaluation.h"
 #include "attend/train/example_batches.h"
+#include "attend/train/samples.h"
 #include "nn/check_eval.h"
-#include "train/samples.h"
 
 #include <fmt/format.h>
 #include <torch/nn/utils/rnn.h>

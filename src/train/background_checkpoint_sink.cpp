@@ -1,6 +1,6 @@
 #include "attend/train/background_checkpoint_sink.h"
 
-#include "train/background_thread.h"
+#include "attend/train/background_thread.h"
 
 namespace attend::train {
 namespace {

@@ -1,6 +1,6 @@
 #include "attend/train/background_observer.h"
 
-#include "train/background_thread.h"
+#include "attend/train/background_thread.h"
 
 #include <exception>
 

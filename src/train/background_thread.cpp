@@ -1,4 +1,4 @@
-#include "train/background_thread.h"
+#include "attend/train/background_thread.h"
 
 #include <condition_variable>
 #include <csignal>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/train/checksum.h"
 
 #include <nlohmann/json_fwd.hpp>
 #include <torch/types.h>
@@ -26,9 +27,6 @@ ATTEND_API uint32_t crc32c_of_file(const std::filesystem::path& path, uint32_t s
 
 /// Returns a CRC-32C as 8 hex digits.
 ATTEND_API std::string checksum_text(uint32_t checksum);
-
-/// Returns the CRC-32C of a file as 8 hex digits. Throws InputError if the file cannot be read.
-ATTEND_API std::string checksum_of_file(const std::filesystem::path& path);
 
 /// Returns one CRC-32C of the names, dtypes, shapes and elements of all tensors, as 8 hex digits.
 /// The tensors are taken in the order of their names.

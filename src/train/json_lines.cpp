@@ -11,7 +11,6 @@
 #include <limits>
 #include <sstream>
 #include <string>
-#include <utility>
 
 namespace attend::train {
 namespace {
@@ -45,26 +44,25 @@ AppendFile open_json_lines(const std::filesystem::path& path, int64_t last_step)
 }
 
 void for_each_json_line(const std::filesystem::path& path, bool is_finished,
-                        const std::function<void(nlohmann::json)>& use) {
+                        const std::function<void(const std::string& line)>& use) {
   auto file = open_to_read(path);
   std::size_t number = 0;
   for (std::string line; std::getline(file, line);) {
     if (!is_finished && file.eof()) break;  // has no line break
-    nlohmann::json json;
     with_source(fmt::format("{}, line {}", path.string(), ++number), [&] {
-      json = parse_json(line);
-      if (!has_step(json))
+      if (!has_step(parse_json(line)))
         throw InputError("damaged: expected a JSON object with the integer 'step'");
     });
-    use(std::move(json));
+    use(line);
   }
   if (file.bad()) throw InputError(fmt::format("{}: cannot be read", path.string()));
 }
 
 std::vector<nlohmann::json> read_json_lines(const std::filesystem::path& path, bool is_finished) {
   std::vector<nlohmann::json> lines;
-  for_each_json_line(path, is_finished,
-                     [&](nlohmann::json line) { lines.push_back(std::move(line)); });
+  for_each_json_line(path, is_finished, [&](const std::string& line) {
+    lines.push_back(nlohmann::json::parse(line));
+  });
   return lines;
 }
 

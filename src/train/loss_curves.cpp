@@ -1,4 +1,4 @@
-#include "train/loss_curves.h"
+#include "attend/train/loss_curves.h"
 
 #include "io/files.h"
 

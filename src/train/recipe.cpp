@@ -1,7 +1,7 @@
 #include "attend/train/recipe.h"
 
 #include "attend/input_error.h"
-#include "train/recipe_fields.h"
+#include "attend/train/recipe_fields.h"
 
 namespace attend::train {
 

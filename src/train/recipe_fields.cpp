@@ -1,5 +1,5 @@
 // The table of all fields of a recipe, and functions that read the values of the fields.
-#include "train/recipe_fields.h"
+#include "attend/train/recipe_fields.h"
 
 #include "attend/input_error.h"
 

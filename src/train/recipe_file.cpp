@@ -1,11 +1,11 @@
 // Reads and writes recipe files.
-#include "train/recipe_file.h"
+#include "attend/train/recipe_file.h"
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
 #include "attend/train/nearest_name.h"
+#include "attend/train/recipe_fields.h"
 #include "io/files.h"
-#include "train/recipe_fields.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,8 +4,8 @@
 #include "attend/io/safetensors.h"
 #include "attend/io/utf8.h"
 #include "attend/nn/eval_guard.h"
+#include "attend/train/samples.h"
 #include "train/json_lines.h"
-#include "train/samples.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>

@@ -1,27 +1,18 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/train/embedding_snapshots.h"
 #include "attend/train/model.h"
 #include "attend/train/observer.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/task.h"
 
-#include <filesystem>
 #include <memory>
 #include <vector>
 
 namespace attend::train {
 
 class AppendFile;
-
-/// A file with the token embeddings after a step.
-struct EmbeddingSnapshot {
-  int64_t step = 0;
-  std::filesystem::path path;  ///< safetensors file with the tensor `embeddings` (N, E), float32
-};
-
-/// Number of tokens, the first of the vocabulary, whose embeddings a snapshot contains.
-inline constexpr int64_t kSnapshotTokens = 1000;
 
 /// Records what the model of a run learns: the samples and the token embeddings before the first
 /// step and at each evaluation.
@@ -59,9 +50,5 @@ class ATTEND_API RunHistory : public Observer {
   std::vector<int64_t> steps_;  // recorded so far
   std::shared_ptr<AppendFile> samples_;
 };
-
-/// Returns the snapshots of the run in `directory`, in the order of their steps.
-ATTEND_API std::vector<EmbeddingSnapshot> embedding_snapshots(
-    const std::filesystem::path& directory);
 
 }  // namespace attend::train

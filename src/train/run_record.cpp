@@ -2,14 +2,13 @@
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
+#include "attend/train/recipe_fields.h"
+#include "attend/train/recipe_file.h"
 #include "attend/train/training_run.h"
 #include "attend/version.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "train/checksum.h"
-#include "train/recipe_fields.h"
-#include "train/recipe_file.h"
-
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

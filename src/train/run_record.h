@@ -3,9 +3,9 @@
 #include "attend/api.h"
 #include "attend/input_error.h"
 #include "attend/train/recipe.h"
+#include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/task.h"
-#include "train/recipe_fields.h"
 
 #include <nlohmann/json_fwd.hpp>
 

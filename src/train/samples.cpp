@@ -1,4 +1,4 @@
-#include "train/samples.h"
+#include "attend/train/samples.h"
 
 #include "attend/models/generation.h"
 

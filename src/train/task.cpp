@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/nearest_name.h"
-#include "train/recipe_fields.h"
+#include "attend/train/recipe_fields.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 #include "attend/io/safetensors.h"
 #include "attend/train/device.h"
 #include "attend/train/run_directory.h"
-#include "train/recipe_fields.h"
+#include "attend/train/recipe_fields.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>

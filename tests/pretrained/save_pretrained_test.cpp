@@ -5,13 +5,13 @@
 #include "attend/io/vocabulary.h"
 #include "attend/nn/cast_copy.h"
 #include "attend/pretrained/pretrained.h"
+#include "attend/train/recipe_fields.h"
 #include "pretrained/config_differences.h"
 #include "support/pretrained_folder.h"
 #include "support/random_text.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
-#include "train/recipe_fields.h"
 
 namespace attend {
 namespace {

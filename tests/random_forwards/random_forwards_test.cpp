@@ -4,11 +4,11 @@
 // comparisons.
 #include "attend/nn/freezing.h"
 #include "attend/ops/attention_recorder.h"
+#include "attend/train/recipe_fields.h"
 #include "random_forwards/draw_config.h"
 #include "random_forwards/subject.h"
 #include "support/block_limits.h"
 #include "support/rounding.h"
-#include "train/recipe_fields.h"
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>

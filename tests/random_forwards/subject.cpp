@@ -7,8 +7,8 @@
 #include "attend/nn/kv_cache.h"
 #include "attend/nn/output_gate.h"
 #include "attend/nn/value_residual.h"
+#include "attend/train/recipe_fields.h"
 #include "random_forwards/draw_config.h"
-#include "train/recipe_fields.h"
 
 #include <algorithm>
 #include <limits>

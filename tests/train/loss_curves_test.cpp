@@ -1,4 +1,4 @@
-#include "train/loss_curves.h"
+#include "attend/train/loss_curves.h"
 
 #include "attend/train/metrics_log.h"
 #include "support/temporary_directory.h"

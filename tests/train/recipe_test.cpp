@@ -1,10 +1,10 @@
 #include "attend/train/recipe.h"
 
 #include "attend/input_error.h"
+#include "attend/train/recipe_fields.h"
 #include "attend/train/task.h"
 #include "io/files.h"
 #include "support/temporary_directory.h"
-#include "train/recipe_fields.h"
 
 #include <gmock/gmock.h>
 

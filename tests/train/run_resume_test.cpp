@@ -1,9 +1,9 @@
 #include "attend/input_error.h"
+#include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
-#include "train/recipe_fields.h"
 #include "train/run_lock.h"
 #include "train/run_record.h"
 

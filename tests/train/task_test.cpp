@@ -1,8 +1,8 @@
 #include "attend/train/task.h"
 
 #include "attend/input_error.h"
+#include "attend/train/recipe_fields.h"
 #include "support/throws.h"
-#include "train/recipe_fields.h"
 
 #include <gmock/gmock.h>
 

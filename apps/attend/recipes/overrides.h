@@ -1,7 +1,7 @@
 #pragma once
 
 #include "attend/train/recipe.h"
-#include "train/recipe_fields.h"
+#include "attend/train/recipe_fields.h"
 
 #include <nlohmann/json_fwd.hpp>
 

@@ -3,10 +3,9 @@
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
 #include "attend/train/nearest_name.h"
+#include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
 #include "recipes/recipe_flags.h"
-#include "train/recipe_fields.h"
-#include "train/run_files.h"
 
 #include <fmt/format.h>
 #include <glob.h>

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/train/recipe.h"
-#include "train/recipe_fields.h"
-#include "train/recipe_file.h"
+#include "attend/train/recipe_fields.h"
+#include "attend/train/recipe_file.h"
 
 #include <CLI/App.hpp>
 

@@ -2,8 +2,8 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/train/embedding_snapshots.h"
 #include "report/encoding.h"
-#include "train/run_history.h"
 
 #include <fmt/format.h>
 #include <torch/nn/functional/normalization.h>

@@ -1,8 +1,8 @@
 #include "report/metrics_data.h"
 
 #include "attend/input_error.h"
+#include "attend/train/json_lines.h"
 #include "report/thinned.h"
-#include "train/json_lines.h"
 
 #include <fmt/format.h>
 
@@ -86,7 +86,8 @@ MetricsData metrics_of(const fs::path& path, bool is_finished, std::size_t max_r
       {"train_loss", "train_accuracy", "lr", "grad_norm", "tokens_per_second", "seconds"}, false,
       max_rows);
   MetricsTable evaluations({"val_loss", "val_accuracy"}, true, max_rows);
-  train::for_each_json_line(path, is_finished, [&](const json& line) {
+  train::for_each_json_line(path, is_finished, [&](const std::string& text) {
+    const auto line = json::parse(text);
     (line.contains("val_loss") ? evaluations : training).add(line, path);
   });
   const auto add = [&](const char* name, const MetricsTable& table) {

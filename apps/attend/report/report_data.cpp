@@ -4,6 +4,7 @@
 #include "attend/io/files.h"
 #include "attend/io/tokenizer.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/train/json_lines.h"
 #include "attend/train/run_directory.h"
 #include "report/embedding_data.h"
 #include "report/encoding.h"
@@ -12,7 +13,6 @@
 #include "report/thinned.h"
 #include "runs/run_overview.h"
 #include "terminal/shell_text.h"
-#include "train/json_lines.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -119,7 +119,8 @@ class Collector {
     const auto path = run_.file(train::RunFiles::samples);
     if (!fs::exists(path)) return;
     Thinned<json> lines(kMaxEvaluationsWithSamples);
-    train::for_each_json_line(path, is_finished(), [&](json line) {
+    train::for_each_json_line(path, is_finished(), [&](const std::string& text) {
+      auto line = json::parse(text);
       if (line.at("step").get<int64_t>() <= step)
         lines.add(checked_samples(std::move(line), vocab_size, path));
     });

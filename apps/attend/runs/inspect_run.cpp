@@ -5,6 +5,9 @@
 #include "attend/io/tensor_info.h"
 #include "attend/io/utf8.h"
 #include "attend/models/flops.h"
+#include "attend/train/checksum.h"
+#include "attend/train/loss_curves.h"
+#include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
 #include "json_text.h"
 #include "recipes/overrides.h"
@@ -14,9 +17,6 @@
 #include "terminal/shell_text.h"
 #include "terminal/table_text.h"
 #include "terminal/terminal.h"
-#include "train/checksum.h"
-#include "train/loss_curves.h"
-#include "train/recipe_fields.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -193,7 +193,7 @@ void add_model(const fs::path& directory, train::Weights weights, InspectReport&
 void add_report(const fs::path& path, const train::RunSummary& summary, InspectReport& report) {
   if (!fs::exists(path)) return;
   const auto bytes = read_bytes(path, {kMaxReport});
-  const auto found = train::checksum_text(train::crc32c(bytes));
+  const auto found = train::checksum_of_file(path);
   const auto expected = summary.files.find(train::RunFiles::report_text);
   if (expected != summary.files.end() && expected->second != found) {
     throw InputError(

@@ -2,11 +2,11 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors_header.h"
+#include "attend/train/loss_curves.h"
+#include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
 #include "error_message.h"
 #include "terminal/terminal.h"
-#include "train/loss_curves.h"
-#include "train/recipe_fields.h"
 #include "train/run_lock.h"
 #include "train/run_record.h"
 

@@ -3,9 +3,9 @@
 #include "attend/io/utf8.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/attention_recorder.h"
+#include "attend/train/samples.h"
 #include "error_message.h"
 #include "terminal/heat_color.h"
-#include "train/samples.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -4,8 +4,10 @@
 #include "attend/io/utf8.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/train/background_observer.h"
+#include "attend/train/checksum.h"
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
+#include "attend/train/loss_curves.h"
 #include "error_message.h"
 #include "report/write_report.h"
 #include "runs/evaluation_text.h"
@@ -18,8 +20,6 @@
 #include "terminal/stop_signal.h"
 #include "terminal/table_text.h"
 #include "terminal/terminal.h"
-#include "train/checksum.h"
-#include "train/loss_curves.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -1,10 +1,10 @@
 #include "serve/page_server.h"
 
 #include "attend/input_error.h"
+#include "attend/train/background_thread.h"
 #include "error_message.h"
 #include "json_text.h"
 #include "serve/live_run.h"
-#include "train/background_thread.h"
 
 #include <arpa/inet.h>
 #include <fmt/format.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "train/loss_curves.h"
+#include "attend/train/loss_curves.h"
 
 #include <cstddef>
 #include <string>

@@ -5,8 +5,8 @@
 #include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/read_labelled_lines.h"
+#include "attend/train/recipe_fields.h"
 #include "train/checksum.h"
-#include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

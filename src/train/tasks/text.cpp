@@ -2,12 +2,12 @@
 #include "attend/io/tokenizer.h"
 #include "attend/io/vocabulary.h"
 #include "attend/train/read_labelled_lines.h"
+#include "attend/train/recipe_fields.h"
+#include "attend/train/text_windows.h"
 #include "io/files.h"
 #include "ops/in_parallel.h"
 #include "train/checksum.h"
-#include "train/recipe_fields.h"
 #include "train/tasks/tasks.h"
-#include "train/text_windows.h"
 
 #include <fmt/format.h>
 

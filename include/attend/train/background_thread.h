@@ -13,6 +13,9 @@ namespace attend::train {
 
 /// Runs functions in order on a separate thread that receives no signals. Stores the first
 /// exception of a function for `rethrow` and continues with the next function.
+///
+///     BackgroundThread thread;
+///     thread.add([=] { save_safetensors(path, {.tensors = tensors, .metadata = {}}); });
 class ATTEND_API BackgroundThread {
  public:
   /// Starts the thread. The destructor waits for at most `timeout`; by default, it waits without a

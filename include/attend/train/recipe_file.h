@@ -27,6 +27,10 @@ ATTEND_API Recipe parse_recipe(const RecipeText& text, const Recipe& base);
 /// `parse_recipe`, since the task determines the `base` of `parse_recipe`. Throws InputError if the
 /// text is not TOML, for an unknown key, if `task` is not a string, and if `text` is neither a
 /// string nor a list of strings.
+///
+///     const auto file = read_recipe_text("models/sort.toml");
+///     const auto task = parse_task_of_recipe(file, {}).task;
+///     const auto recipe = parse_recipe(file, find_task(task).defaults);
 ATTEND_API Recipe parse_task_of_recipe(const RecipeText& text, const Recipe& base);
 
 /// The task of a recipe file, and the expected results from the file's table `expected`.

@@ -41,6 +41,9 @@ struct ATTEND_API RecipeField {
 
 /// All fields of a recipe. Recipe files, flags, help and range checks are generated from this
 /// table.
+///
+///     for (const auto& field : recipe_fields())
+///       std::cout << field.key << ": " << field.help << "\n";
 ATTEND_API const std::vector<RecipeField>& recipe_fields();
 
 /// Returns all lists of paths of a recipe.

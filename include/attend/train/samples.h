@@ -27,13 +27,16 @@ struct SampleOptions {
   int64_t seed = 0;              ///< seed of a continuation, which is sampled with temperature 0.8
 };
 
-/// Returns the model's answer to the prompt of an example; see `answer`.
+/// Returns the model's answer to the prompt of an example, with its tokens. Throws as `answer`.
 ATTEND_API Sample answer_sample(Model& model, const Tokenizer& tokenizer,
                                 const std::vector<std::string>& classes, const Example& example);
 
-/// Returns what the model answers to the examples of `Task::samples`; see `answer`. The texts of a
+/// Returns the model's answers to the examples of `Task::samples`; see `answer`. The texts of a
 /// byte tokenizer may be invalid UTF-8. Throws c10::ValueError if the model is in training mode,
 /// and c10::Error if its logits are not finite.
+///
+///     for (const auto& sample : make_samples(run.model, *run.make_task(), {}))
+///       std::cout << sample.input << " -> " << sample.output << "\n";
 ATTEND_API std::vector<Sample> make_samples(Model& model, const Task& task,
                                             const SampleOptions& options);
 

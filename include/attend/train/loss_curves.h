@@ -11,8 +11,8 @@ namespace attend::train {
 
 /// A loss after a step.
 struct LossPoint {
-  int64_t step = 0;
-  double loss = 0.0;
+  int64_t step = 0;   ///< number of steps done
+  double loss = 0.0;  ///< mean over the targets
 };
 
 /// The losses in a file that `MetricsLog` has written, in the order of the file.
@@ -26,8 +26,10 @@ struct LossCurves {
 
 /// Reads the losses from metrics.jsonl; there are none if the file is missing. Leaves out lines
 /// that are incomplete, which a killed process leaves, and losses that are not finite. Unlike
-/// `read_json_lines`, also leaves out damaged lines: the curves are shown beside the results of a
-/// run, which a damaged log must not hide. Throws InputError if the file cannot be read.
+/// `for_each_json_line`, also leaves out damaged lines: the curves are shown beside the results of
+/// a run, which a damaged log must not hide. Throws InputError if the file cannot be read.
+///
+///     const auto last = read_loss_curves("runs/demo/metrics.jsonl").val.back().loss;
 ATTEND_API LossCurves read_loss_curves(const std::filesystem::path& metrics);
 
 }  // namespace attend::train
