@@ -1,28 +1,21 @@
 #include "attend/input_error.h"
-#include "attend/io/safetensors.h"
 #include "attend/io/utf8.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/tokenizers/published_tokenizer.h"
 #include "attend/train/model.h"
-#include "attend/train/run_directory.h"
+#include "attend/train/save_run.h"
 #include "commands.h"
-#include "io/files.h"
-#include "io/new_folder.h"
 #include "terminal/activity.h"
 #include "train/run_files.h"
-#include "train/run_lock.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
+#include <optional>
 
 namespace attend::app {
 namespace {
-
-namespace fs = std::filesystem;
 
 struct ImportArguments {
   std::string folder;
@@ -51,34 +44,6 @@ train::Recipe recipe_of(const Pretrained& pretrained, const std::string& folder)
   return recipe;
 }
 
-/// Moves a run to a folder that exists, the recipe last: a folder with a recipe is a run.
-void move_run(const fs::path& from, const fs::path& to, bool overwrite) {
-  const train::NewRunDirectory directory(to, overwrite);
-  for (const auto& entry : fs::directory_iterator(from)) {
-    const auto name = entry.path().filename();
-    if (name != train::RunLock::kFile && name != train::RunFiles::recipe)
-      fs::rename(entry.path(), to / name);
-  }
-  fs::rename(from / train::RunFiles::recipe, to / train::RunFiles::recipe);
-  sync_to_disk(to);
-  train::delete_replaced(to);
-}
-
-/// Writes a run without training. A process that is killed or fails leaves the folder of the run as
-/// it was.
-void write_run(const fs::path& path, const train::RunContent& content, const Model& model,
-               bool overwrite) {
-  NewFolder folder(path);
-  train::RunDirectory::create(folder.path(), content)
-      .checkpoint_sink()
-      ->save_best(state_dict(module_of(model)));
-  if (fs::exists(path)) {
-    move_run(folder.path(), path, overwrite);
-  } else {
-    folder.finish();
-  }
-}
-
 void run_import(const ImportArguments& arguments) {
   if (arguments.out.empty()) throw InputError("-o: expected the name of a folder, found ''");
   train::check_can_create(arguments.out, arguments.overwrite);
@@ -104,15 +69,14 @@ void run_import(const ImportArguments& arguments) {
                            .eos_tokens = pretrained.eos_tokens};
   const auto& truncation = pretrained.tokenizer.truncation();
   if (truncation) published.max_length = truncation->max_length;
-  const PublishedTokenizer tokenizer(pretrained.tokenizer, published);
   activity.emplace("writing");
-  write_run(arguments.out,
-            {.recipe = train::to_toml(recipe),
-             .record = {.data_checksum = "",
-                        .classes = pretrained.classes,
-                        .fixed = train::fixed_values(recipe)},
-             .files = tokenizer.files()},
-            pretrained.model, arguments.overwrite);
+  train::save_run(
+      {.recipe = recipe,
+       .tokenizer = std::make_shared<PublishedTokenizer>(pretrained.tokenizer, published),
+       .classes = pretrained.classes,
+       .data_checksum = "",
+       .model = pretrained.model},
+      arguments.out, arguments.overwrite);
   activity.reset();
   for (const auto& warning : pretrained.warnings)
     fmt::print(stderr, "{}: {}\n", arguments.folder, warning);

@@ -39,6 +39,7 @@
 #include "attend/train/run_directory.h"
 #include "attend/train/sampler.h"
 #include "attend/train/samples.h"
+#include "attend/train/save_run.h"
 #include "attend/train/schedule.h"
 #include "attend/train/sharded_optimizer.h"
 #include "attend/train/task.h"

@@ -9,6 +9,7 @@
 #include "io/files.h"
 #include "io/parse_json.h"
 #include "train/checksum.h"
+
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

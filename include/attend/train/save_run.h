@@ -1,0 +1,18 @@
+#pragma once
+
+#include "attend/api.h"
+#include "attend/train/run_directory.h"
+
+#include <filesystem>
+
+namespace attend::train {
+
+/// Writes a run without training, for example with the weights of a published model. A new run can
+/// begin with its weights (`TrainingRunOptions::init_from`), and `RunDirectory::load` returns a run
+/// equal to `run`. If the process fails or is killed, `path` is as it was before. Throws InputError
+/// in the same cases as `RunDirectory::create`.
+///
+///     save_run(RunDirectory::open("runs/demo").load(), "runs/copy");
+ATTEND_API void save_run(const Run& run, const std::filesystem::path& path, bool overwrite = false);
+
+}  // namespace attend::train
