@@ -4,7 +4,6 @@
 #include "attend/nn/rotary.h"
 #include "attend/nn/smeared_keys.h"
 #include "attend/nn/value_residual.h"
-#include "nn/head_sizes.h"
 
 #include <fmt/format.h>
 
@@ -155,16 +154,14 @@ class HookSteps {
 void set_projections(const MultiheadAttention& attention, int64_t head, AttentionInputs& example) {
   const auto& options = attention->options;
   const auto num_heads = options.num_heads();
-  const auto num_kv_heads = num_kv_heads_of(options);
-  const auto width = head_dim_of(options);
+  const auto num_kv_heads = options.num_kv_heads().value_or(num_heads);
   const auto kv_head = head / (num_heads / num_kv_heads);
   const auto projection = [&](int64_t index) {
-    const auto begin = index * width;
-    const auto& [weight, bias] = std::pair(attention->qkv->weight, attention->qkv->bias);
-    return Projection{
-        weight.slice(0, begin, begin + width).t(),
-        bias.defined() ? bias.slice(0, begin, begin + width) : bias,
+    const auto of_head = [&](const torch::Tensor& parameter) {  // ((H + 2 G) D, ...) -> (D, ...)
+      return parameter.unflatten(0, {num_heads + 2 * num_kv_heads, -1})[index];
     };
+    const auto& bias = attention->qkv->bias;
+    return Projection{of_head(attention->qkv->weight).t(), bias.defined() ? of_head(bias) : bias};
   };
   example.query = projection(head);
   example.key = projection(num_heads + kv_head);
