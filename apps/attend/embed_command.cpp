@@ -153,9 +153,9 @@ void run_embed(const EmbedArguments& arguments) {
     check_output_file("--npy", arguments.npy, directory, arguments.overwrite);
   else if (arguments.overwrite)
     refuse_without_effect("--overwrite", "without --npy");
-  const auto embedded = is_pretrained(directory)
-                            ? embed_with(arguments.model.load_pretrained(), arguments)
-                            : embed_with(arguments.model.load_if_not_pretrained(), arguments);
+  const auto embedded =
+      std::visit([&](auto model) { return embed_with(std::move(model), arguments); },
+                 arguments.model.load_run_or_pretrained());
   if (!arguments.npy.empty()) write_npy(arguments.npy, embedded.vectors);
   if (arguments.json) {
     print_now(json_lines(embedded, arguments.compare));

@@ -147,14 +147,13 @@ void print_json(const EvalArguments& arguments, const train::Run& run,
 }
 
 /// Prints the perplexity of a published language model on a file.
-void evaluate_pretrained(const EvalArguments& arguments) {
+void print_evaluation(const EvalArguments& arguments, Pretrained pretrained) {
   constexpr int64_t kMaxContext = 1024;  // a longer one needs much memory for the logits
   for (const auto& [flag, name] : {std::pair("--text-column", &arguments.text_column),
                                    std::pair("--label-column", &arguments.label_column)}) {
     if (!name->empty()) refuse_without_effect(flag, "on a published model");
   }
   const auto& directory = arguments.run.directory();
-  auto pretrained = arguments.run.load_pretrained();
   const auto& model =
       model_as<LanguageModel>(pretrained.model, fmt::format("{}: attend eval", directory));
   if (arguments.file.empty())
@@ -185,9 +184,8 @@ void evaluate_pretrained(const EvalArguments& arguments) {
   fmt::print("perplexity  {:.3f}\n", std::exp(result.loss));
 }
 
-void run_eval(const EvalArguments& arguments) {
-  if (is_pretrained(arguments.run.directory())) return evaluate_pretrained(arguments);
-  auto run = arguments.run.load_if_not_pretrained();
+/// Prints the results of a run on its validation data or on a file.
+void print_evaluation(const EvalArguments& arguments, train::Run run) {
   run.recipe.data.max_text_bytes = arguments.max_text_bytes;
   const auto batches = evaluation_batches(arguments, run);
   const auto num_truncated = count_truncated(batches);
@@ -252,7 +250,10 @@ void add_eval_command(CLI::App& app) {
       "  attend eval runs/first --weights last\n"
       "  attend eval runs/text other.txt --json\n"
       "  attend eval gpt2 other.txt");
-  command->callback([=] { run_eval(*arguments); });
+  command->callback([=] {
+    std::visit([&](auto model) { print_evaluation(*arguments, std::move(model)); },
+               arguments->run.load_run_or_pretrained());
+  });
 }
 
 }  // namespace attend::app

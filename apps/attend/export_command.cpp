@@ -124,11 +124,10 @@ torch::ScalarType scalar_type(ExportDtype dtype) {
 
 /// Writes the folder of a published model. The dtype is that of the model, unless --dtype is given.
 void write_folder(const ExportArguments& arguments) {
-  const auto& directory = arguments.run.directory();
-  check_output_folder(arguments.out, directory);
-  const auto pretrained = is_pretrained(directory)
-                              ? arguments.run.load_pretrained()
-                              : as_pretrained(arguments.run.load_if_not_pretrained());
+  check_output_folder(arguments.out, arguments.run.directory());
+  const auto loaded = arguments.run.load_run_or_pretrained();
+  const auto* run = std::get_if<train::Run>(&loaded);
+  const auto pretrained = run != nullptr ? as_pretrained(*run) : std::get<Pretrained>(loaded);
   SavePretrainedOptions options;
   if (arguments.dtype) options.dtype = scalar_type(*arguments.dtype);
   {
@@ -170,11 +169,10 @@ void check_options(const ExportArguments& arguments, ExportFormat format) {
 }
 
 template <typename Kind>
-ExportPlan plan_of(const Kind& model, const ExportArguments& arguments) {
+ExportPlan plan_of(const Kind& model, bool is_published, const ExportArguments& arguments) {
   if constexpr (std::is_same_v<Kind, SequenceClassifier>) {
     // As the files that Optimum writes for a published model.
-    if (!arguments.with_cache && is_pretrained(arguments.run.directory()))
-      return plan_export_with_mask(model);
+    if (!arguments.with_cache && is_published) return plan_export_with_mask(model);
   }
   if (!arguments.with_cache) return plan_export(model);
   if constexpr (std::is_same_v<Kind, LanguageModel>) {
@@ -193,12 +191,12 @@ struct CastPlan {
 };
 
 template <typename Model>
-CastPlan cast_plan_of(const Model& model, const ExportArguments& arguments) {
+CastPlan cast_plan_of(const Model& model, bool is_published, const ExportArguments& arguments) {
   const auto dtype = arguments.dtype.value_or(ExportDtype::fp32);
-  auto original = plan_of(model, arguments);
+  auto original = plan_of(model, is_published, arguments);
   if (dtype == ExportDtype::fp32) return {std::move(original)};
   const auto type = scalar_type(dtype);
-  CastPlan cast{plan_of(cast_copy(model, type), arguments)};
+  CastPlan cast{plan_of(cast_copy(model, type), is_published, arguments)};
   const torch::NoGradGuard no_grad;
   auto inputs = original.example_inputs;
   const auto expected = original.forward(inputs).tensors.front();
@@ -264,13 +262,14 @@ void run_export(const ExportArguments& arguments) {
     check_output_file("-o", arguments.out + ".data", arguments.run.directory(),
                       arguments.overwrite);
   }
-  const auto& directory = arguments.run.directory();
+  const auto loaded = arguments.run.load_run_or_pretrained(torch::kFloat);
+  const auto* run = std::get_if<train::Run>(&loaded);
   const auto exported =
-      is_pretrained(directory)
-          ? exported_model(arguments.run.load_pretrained(torch::kFloat), directory)
-          : exported_model(arguments.run.load_if_not_pretrained());
+      run != nullptr ? exported_model(*run)
+                     : exported_model(std::get<Pretrained>(loaded), arguments.run.directory());
   auto cast =
-      std::visit([&](const auto& model) { return cast_plan_of(model, arguments); }, exported.model);
+      std::visit([&](const auto& model) { return cast_plan_of(model, run == nullptr, arguments); },
+                 exported.model);
   const auto report = write(cast, exported.extra_files, format, arguments);
   const auto second = report.external_data.empty()
                           ? ""

@@ -217,10 +217,9 @@ void run_generate(const CLI::App& command, GenerateArguments& arguments) {
   check_effects(command, arguments);
   if (arguments.options.num_beams > 1)
     arguments.options.sampling.temperature = 0.0;  // beam search requires 0; the default is 0.8
-  const auto& directory = arguments.run.directory();
-  auto text = is_pretrained(directory)
-                  ? text_model_of(arguments.run.load_pretrained(), directory)
-                  : text_model_of(arguments.run.load_if_not_pretrained(), directory);
+  auto text = std::visit(
+      [&](auto model) { return text_model_of(std::move(model), arguments.run.directory()); },
+      arguments.run.load_run_or_pretrained());
   if (arguments.weight_format) prepare(module_of(text.model), *arguments.weight_format);
   const auto prompt = arguments.prompt.read();
   TextGenerator generator(std::move(text), prompt, arguments);

@@ -156,7 +156,6 @@ InspectReport inspect_pretrained(const std::filesystem::path& folder) {
 InspectReport inspect(const InspectArguments& arguments) {
   const auto& path = arguments.path;
   if (std::filesystem::is_directory(path)) {
-    if (is_pretrained(path)) return inspect_pretrained(path);
     if (train::CheckpointStore::is_checkpoint(path)) return inspect_checkpoint(path);
     if (const auto latest = train::CheckpointStore(path).latest(); !latest.empty()) {
       throw InputError(
@@ -164,7 +163,7 @@ InspectReport inspect(const InspectArguments& arguments) {
                       "the latest checkpoint, {}, or another one",
                       path, latest.string()));
     }
-    return load_as_run(path, [&] { return inspect_run(path); });
+    return read_run_or_pretrained(path, inspect_run, inspect_pretrained);
   }
   switch (file_kind(path)) {
     case FileKind::safetensors:

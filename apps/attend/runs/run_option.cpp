@@ -73,6 +73,12 @@ Pretrained RunOption::load_pretrained(std::optional<torch::ScalarType> dtype) co
   return pretrained;
 }
 
+RunOrPretrained RunOption::load_run_or_pretrained(std::optional<torch::ScalarType> dtype) const {
+  return read_run_or_pretrained(
+      directory_, [&](const auto& path) -> RunOrPretrained { return load(path); },
+      [&](const auto&) -> RunOrPretrained { return load_pretrained(dtype); });
+}
+
 train::Run RunOption::load(const std::string& path) const {
   const auto device = train::resolve_device(device_);
   const auto directory = train::RunDirectory::open(path);

@@ -8,6 +8,7 @@
 
 #include <optional>
 #include <string>
+#include <variant>
 
 namespace attend::app {
 
@@ -15,18 +16,24 @@ namespace attend::app {
 inline constexpr const char* kRunOrPretrained =
     "run directory, or folder of a published model with config.json";
 
-/// Returns `load()`, which loads the run in `directory`, of a command that also accepts a published
-/// model. If there is neither, the message also says what a published model has.
-template <typename Load>
-auto load_as_run(const std::string& directory, const Load& load) {
-  if (train::RunDirectory::exists(directory)) return load();
+/// Decides whether `directory` is a published model or a run: returns `read_pretrained(directory)`
+/// or `read_run(directory)`. If it is neither, `read_run` throws, and the message also says what a
+/// published model has.
+template <typename ReadRun, typename ReadPretrained>
+auto read_run_or_pretrained(const std::string& directory, const ReadRun& read_run,
+                            const ReadPretrained& read_pretrained) {
+  if (is_pretrained(directory)) return read_pretrained(directory);
+  if (train::RunDirectory::exists(directory)) return read_run(directory);
   try {
-    return load();
+    return read_run(directory);
   } catch (const InputError& error) {
     throw InputError(std::string(error.what()) +
                      "; not a published model either: it has no config.json");
   }
 }
+
+/// A model of an argument with the help `kRunOrPretrained`.
+using RunOrPretrained = std::variant<train::Run, Pretrained>;
 
 /// Options for a trained run: directory, weights, device and threads.
 class RunOption {
@@ -48,16 +55,15 @@ class RunOption {
   train::Run load() const { return load(directory_); }
   /// Does the same for the run in `directory`.
   train::Run load(const std::string& directory) const;
-  /// As `load`, for a command that also accepts a published model, see `load_as_run`.
-  train::Run load_if_not_pretrained() const {
-    return load_as_run(directory_, [this] { return load(); });
-  }
-  /// Sets LibTorch's number of CPU threads, and loads a published model to the device. `dtype`: see
-  /// `PretrainedOptions`. Throws
-  /// InputError in the same cases as `attend::load_pretrained`.
-  Pretrained load_pretrained(std::optional<torch::ScalarType> dtype = std::nullopt) const;
+  /// Does the same for a command that also accepts a published model. `dtype`: that of a published
+  /// model, see `PretrainedOptions`. Also throws InputError in the same cases as
+  /// `attend::load_pretrained`.
+  RunOrPretrained load_run_or_pretrained(
+      std::optional<torch::ScalarType> dtype = std::nullopt) const;
 
  private:
+  Pretrained load_pretrained(std::optional<torch::ScalarType> dtype) const;
+
   std::string directory_;
   train::Weights weights_ = train::Weights::best;
   std::string device_ = "cpu";
