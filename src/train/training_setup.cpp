@@ -3,8 +3,8 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/train/device.h"
-#include "attend/train/run_directory.h"
 #include "attend/train/recipe_fields.h"
+#include "attend/train/run_directory.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>

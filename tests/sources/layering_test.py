@@ -1,5 +1,5 @@
-"""Checks that files include only headers of the folders in ALLOWED, and that only apps/ prints or
-parses command-line options.
+"""Checks that files include only headers of the folders in ALLOWED, that apps/attend/ includes no
+private header of the libraries, and that only apps/ prints or parses command-line options.
 
 Needs no build: python3 tests/sources/layering_test.py
 """
@@ -42,6 +42,9 @@ ALLOWED = {
 # The folders whose headers an umbrella header includes; attend.h includes nn.h, io.h, pt2.h and export.h.
 BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "pt2", "export", "model_export")}
 
+# Private headers that apps/attend/ still includes.
+PRIVATE_IN_APPS = {"train/process_calls.h", "train/run_files.h", "train/run_lock.h", "train/run_record.h"}
+
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 # LibTorch's compiler and tracer, which the .pt2 reader must not include.
 JIT = "torch/csrc/jit/"
@@ -78,6 +81,16 @@ def included_folders(included, path):
     return ()
 
 
+def is_private_in_apps(line, root):
+    """Returns true for a line that includes neither a public header nor one of the command."""
+    include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
+    return bool(include) and not (
+        include.group(1).startswith("attend/")
+        or include.group(1) in PRIVATE_IN_APPS
+        or (root / "apps/attend" / include.group(1)).is_file()
+    )
+
+
 def violations(root):
     """Returns one line for each violation in the tree at `root`."""
     found = []
@@ -94,6 +107,8 @@ def violations(root):
                     break
             if include and include.group(1).startswith(JIT) and PT2.match(path.as_posix()):
                 found.append(f"{path}:{number}: the .pt2 reader must not include {JIT}: {line.strip()}")
+            if path.parts[:2] == ("apps", "attend") and is_private_in_apps(line, root):
+                found.append(f"{path}:{number}: not a public header: {line.strip()}")
             code = line.split("//")[0]
             if path.parts[0] != "apps" and PRINTS_OR_PARSES.search(code):
                 found.append(f"{path}:{number}: only apps/ may print or parse: {line.strip()}")
@@ -166,6 +181,12 @@ class SelfTest(unittest.TestCase):
         for line in ("std::cerr << x;", 'fmt::print("x");', 'printf("x");', "#include <CLI/CLI.hpp>"):
             self.assertEqual(len(self.violations_with("src/train/a.cpp", line)), 1, line)
             self.assertEqual(self.violations_with("apps/attend/a.cpp", line), [], line)
+
+    def test_reports_private_headers_in_the_command(self):
+        for line in ('#include "io/b.h"', '#include "b.h"', '#include "../../src/io/b.h"'):
+            self.assertEqual(len(self.violations_with("apps/attend/runs/a.cpp", line)), 1, line)
+        for line in ('#include "attend/io/b.h"', '#include "runs/a.h"', "#include <nlohmann/json.hpp>"):
+            self.assertEqual(self.violations_with("apps/attend/runs/a.h", line), [], line)
 
     def test_reports_a_folder_without_a_layer(self):
         with self.assertRaisesRegex(ValueError, "the folder extras is in no layer"):
