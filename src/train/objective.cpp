@@ -1,7 +1,5 @@
 #include "attend/train/objective.h"
 
-#include "train/process_calls.h"
-
 namespace attend::train {
 namespace {
 

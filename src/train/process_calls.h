@@ -7,7 +7,6 @@
 
 #include <torch/nn/module.h>
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,9 +26,6 @@ ATTEND_API void check_processes(const std::shared_ptr<Processes>& processes,
 /// processes in which `trained` has changed.
 ATTEND_API void check_equally_trained(Processes& processes, const std::vector<bool>& trained,
                                       int64_t num_changed, int64_t step);
-
-/// True in all processes if `value` is true in at least one.
-ATTEND_API bool any_process(Processes& processes, bool value);
 
 /// Returns the text of each process, by rank.
 ATTEND_API std::vector<std::string> all_gather_text(Processes& processes, const std::string& text);
@@ -64,10 +60,5 @@ ATTEND_API TrainerState broadcast(Processes& processes, const TrainerState& stat
 /// Restores the checkpoint of rank 0 in all processes. In the others, it is without the best
 /// weights, which only rank 0 needs.
 ATTEND_API void restore_from_rank_0(Processes& processes, Trainer& trainer);
-
-/// Calls `work` in rank 0 while the other processes wait. If it throws InputError, the others throw
-/// InputError with the same message, also for c10::ValueError; for another exception,
-/// std::runtime_error with its message.
-ATTEND_API void run_on_rank_0(Processes& processes, const std::function<void()>& work);
 
 }  // namespace attend::train

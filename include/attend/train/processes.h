@@ -5,6 +5,7 @@
 #include <torch/types.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -53,5 +54,13 @@ class ATTEND_API Processes {
 
 /// Returns a process that trains alone: `world_size()` is 1, and the functions do nothing.
 ATTEND_API std::shared_ptr<Processes> single_process();
+
+/// True in all processes if `value` is true in at least one.
+ATTEND_API bool any_process(Processes& processes, bool value);
+
+/// Calls `work` in rank 0 while the other processes wait. If it throws InputError, the others throw
+/// InputError with the same message, also for c10::ValueError; for another exception,
+/// std::runtime_error with its message.
+ATTEND_API void run_on_rank_0(Processes& processes, const std::function<void()>& work);
 
 }  // namespace attend::train
