@@ -3,6 +3,7 @@
 #include "attend/models/prepare_for_inference.h"
 #include "attend/ops/fast_kernels.h"
 #include "attend/train/device.h"
+#include "attend/train/run_directory.h"
 #include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
 #include "attend/train/training_setup.h"
@@ -15,7 +16,6 @@
 #include "terminal/number_text.h"
 #include "terminal/table_text.h"
 #include "terminal/terminal.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -219,7 +219,8 @@ double share_of_limit(const BenchWork& work) {
 
 void print_json(const BenchArguments& arguments, const MachineLimits& limits,
                 const std::vector<BenchWork>& all, const LeftOut& left_out) {
-  nlohmann::ordered_json json{{"provenance", train::to_object(train::current_provenance())},
+  const auto provenance = train::to_json(train::current_provenance());
+  nlohmann::ordered_json json{{"provenance", nlohmann::ordered_json::parse(provenance)},
                               {"torch_version", TORCH_VERSION},
                               {"attend_fast", fast_kernels_are_enabled()},
                               {"device", arguments.device},

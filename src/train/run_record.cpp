@@ -86,6 +86,12 @@ std::string os_name() {
   return fmt::format("{} {} {}", names.sysname, names.release, names.machine);
 }
 
+Json to_object(const Provenance& provenance) {
+  return {{"created", provenance.created}, {"version", provenance.version},
+          {"command", provenance.command}, {"os", provenance.os},
+          {"cpu", provenance.cpu},         {"num_cpus", provenance.num_cpus}};
+}
+
 Provenance provenance_from(const Json& json) {
   return {.created = json.at("created"),
           .version = json.at("version"),
@@ -209,10 +215,8 @@ std::string run_id_in(const Json& json) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-Json to_object(const Provenance& provenance) {
-  return {{"created", provenance.created}, {"version", provenance.version},
-          {"command", provenance.command}, {"os", provenance.os},
-          {"cpu", provenance.cpu},         {"num_cpus", provenance.num_cpus}};
+std::string to_json(const Provenance& provenance) {
+  return to_object(provenance).dump();
 }
 
 Provenance current_provenance() {
@@ -275,6 +279,10 @@ Json to_object(const RunSummary& summary) {
   if (summary.skipped_steps > 0) json[kSkippedSteps] = summary.skipped_steps;
   if (!summary.files.empty()) json[kResultFiles] = summary.files;
   return json;
+}
+
+std::string to_json(const RunSummary& summary) {
+  return to_object(summary).dump();
 }
 
 RunSummary read_summary(const std::filesystem::path& path) {

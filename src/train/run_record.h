@@ -47,16 +47,9 @@ inline constexpr const char* kInitFrom = "init_from";
 /// Returns the value of `kRunId` in a JSON object; empty if it is missing or not a string.
 ATTEND_API std::string run_id_in(const nlohmann::ordered_json& json);
 
-/// Returns the provenance of a run that this process creates now. The command line is that of the
-/// process, so it is also known if a program other than `attend` creates the run.
-ATTEND_API Provenance current_provenance();
-
 /// Returns the record of a new run with this content: with a random `run_id`, and with `provenance`
 /// and `files`.
 ATTEND_API RunRecord new_record(const RunContent& content);
-
-/// Returns a JSON object with the fields of `provenance`.
-ATTEND_API nlohmann::ordered_json to_object(const Provenance& provenance);
 
 /// Returns the text of data.json.
 ATTEND_API std::string to_json(const RunRecord& record);

@@ -13,7 +13,6 @@
 #include "report/thinned.h"
 #include "runs/run_overview.h"
 #include "terminal/shell_text.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 
@@ -85,7 +84,7 @@ class Collector {
                       {"task", run_.is_custom() ? "" : run_.recipe().task},
                       {"recipe", run_.record().recipe_name},
                       {"state", is_finished() ? "finished" : "unfinished"}};
-    json.update(train::to_object(provenance));
+    json.update(ordered_json::parse(train::to_json(provenance)));
     json["command"] = command_text(command);
     if (summary_) {
       json.update({{"seconds", summary_->seconds},

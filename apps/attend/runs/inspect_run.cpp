@@ -17,7 +17,6 @@
 #include "terminal/shell_text.h"
 #include "terminal/table_text.h"
 #include "terminal/terminal.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -110,12 +109,12 @@ void add_provenance(const train::RunRecord& record, InspectReport& report) {
   const auto cpu = provenance.cpu.empty() ? "" : printable(provenance.cpu) + ", ";
   report.header += report_line(
       "machine", fmt::format("{}{} CPUs, {}", cpu, provenance.num_cpus, printable(provenance.os)));
-  report.json[train::kRunId] = record.run_id;
+  report.json["run_id"] = record.run_id;
   if (!record.init_from.empty()) {
     report.header += report_line("init from", "run_id " + printable(record.init_from));
-    report.json[train::kInitFrom] = record.init_from;
+    report.json["init_from"] = record.init_from;
   }
-  report.json["provenance"] = train::to_object(provenance);
+  report.json["provenance"] = ordered_json::parse(train::to_json(provenance));
 }
 
 /// Adds the results of training.
@@ -129,7 +128,7 @@ void add_summary(const train::RunSummary& summary, InspectReport& report) {
       "val loss", fmt::format("{:.4f} (best, step {})", summary.val_loss, summary.best_step));
   if (summary.val_accuracy)
     report.header += report_line("accuracy", fmt::format("{:.1f}%", *summary.val_accuracy * 100));
-  report.json["summary"] = train::to_object(summary);
+  report.json["summary"] = ordered_json::parse(train::to_json(summary));
 }
 
 /// Adds the course of the loss from metrics.jsonl.
@@ -254,7 +253,7 @@ InspectReport inspect_checkpoint(const fs::path& folder) {
   const auto run_id = train::CheckpointStore::run_id_of(folder);
   const auto state = train::CheckpointStore(folder.parent_path(), run_id).read_state(folder);
   report.header += report_line("run_id", printable(run_id));
-  report.json[train::kRunId] = run_id;
+  report.json["run_id"] = run_id;
   add_checkpoint_step(state.step, report);
   if (state.best) add_best(state.best->loss, state.best_step, report);
   report.tensors = tensors_of(read_safetensors_header(folder / train::RunFiles::model));

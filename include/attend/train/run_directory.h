@@ -59,6 +59,13 @@ struct Provenance {
   int64_t num_cpus = 0;              ///< number of logical CPUs that the process may use
 };
 
+/// Returns the provenance of a run that this process creates now. The command line is that of the
+/// process, so it is also known if a program other than `attend` creates the run.
+ATTEND_API Provenance current_provenance();
+
+/// Returns a JSON object with the fields of `provenance`.
+ATTEND_API std::string to_json(const Provenance& provenance);
+
 /// Identity and origin of a run, and the values that must be the same when it is resumed; saved as
 /// data.json. `RunDirectory::create` sets the fields `run_id`, `provenance` and `files`.
 struct RunRecord {
@@ -100,6 +107,9 @@ struct RunSummary {
   std::map<std::string, std::string> files = {};  ///< CRC-32C of report.txt, by name; empty if the
                                                   ///< run has no report.txt
 };
+
+/// Returns a JSON object with the fields of `summary` that are not empty. NaN becomes null.
+ATTEND_API std::string to_json(const RunSummary& summary);
 
 /// Loads the tokenizer of the run in `directory`, of any kind. Throws InputError if a file is
 /// missing or damaged.
