@@ -131,22 +131,12 @@ std::pair<std::string, std::string> parts_of(const std::string& data_checksum) {
 
 }  // namespace
 
-std::vector<std::string> differing_keys(const std::map<std::string, std::string>& one,
-                                        const std::map<std::string, std::string>& other) {
-  std::map<std::string, std::string> all = one;
-  all.insert(other.begin(), other.end());
-  std::vector<std::string> keys;
-  for (const auto& [key, value] : all) {
-    if (find(one, key) != find(other, key)) keys.push_back(key);
-  }
-  return keys;
-}
-
 std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
                                         const std::map<std::string, std::string>& now) {
+  auto all = run;
+  all.insert(now.begin(), now.end());
   std::vector<std::string> differences;
-  for (const auto& key : differing_keys(run, now))
-    compare(key, find(run, key), find(now, key), differences);
+  for (const auto& [key, value] : all) compare(key, find(run, key), find(now, key), differences);
   return differences;
 }
 

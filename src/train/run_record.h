@@ -85,11 +85,6 @@ ATTEND_API std::string changed_data(const Recipe& recipe, const std::string& run
 /// exist. The message says how to continue the run with a file that was moved.
 ATTEND_API void check_texts_exist(const std::filesystem::path& directory, const Recipe& recipe);
 
-/// Returns the keys whose values differ, in alphabetical order. A value that one of them does not
-/// have is compared as an empty string.
-ATTEND_API std::vector<std::string> differing_keys(const std::map<std::string, std::string>& one,
-                                                   const std::map<std::string, std::string>& other);
-
 /// Returns a line for each value that differs between the resumed run (`run`) and the current
 /// configuration (`now`). A value that one of them does not have is compared as an empty string.
 ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunContent& now);

@@ -2,7 +2,6 @@
 
 #include "attend/train/run_directory.h"
 #include "terminal/number_text.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 
@@ -90,9 +89,13 @@ std::size_t index_of_best(const std::vector<RunOverview>& runs, const Result& re
 
 std::vector<std::string> differing_keys(const std::vector<RunOverview>& runs) {
   std::set<std::string> keys;
-  const auto& first = runs.front();
   for (const auto& run : runs) {
-    for (const auto& each : train::differing_keys(first.values, run.values)) keys.insert(each);
+    for (const auto& item : run.values) {
+      const auto differs = [&](const auto& other) {
+        return value_of(other, item.first) != item.second;
+      };
+      if (std::ranges::any_of(runs, differs)) keys.insert(item.first);
+    }
   }
   return {keys.begin(), keys.end()};
 }
