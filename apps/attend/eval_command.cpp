@@ -13,7 +13,6 @@
 #include "runs/run_overview.h"
 #include "terminal/activity.h"
 #include "terminal/terminal.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -62,7 +61,7 @@ std::vector<train::Batch> evaluation_batches(const EvalArguments& arguments,
   const Activity activity(kPreparingData);
   const auto recipe = with_columns(arguments, run.recipe);
   if (arguments.file.empty()) {
-    train::check_texts_exist(arguments.run.directory(), run.recipe);
+    train::RunDirectory::open(arguments.run.directory()).check_texts(run.recipe);
     return run.make_task()->validation_batches(train::kEvalBatchSize);
   }
   const auto& task = train::find_task(run.recipe.task);

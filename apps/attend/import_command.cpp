@@ -4,10 +4,10 @@
 #include "attend/pretrained/pretrained.h"
 #include "attend/tokenizers/published_tokenizer.h"
 #include "attend/train/model.h"
+#include "attend/train/run_directory.h"
 #include "attend/train/save_run.h"
 #include "commands.h"
 #include "terminal/activity.h"
-#include "train/run_files.h"
 
 #include <fmt/format.h>
 
@@ -46,7 +46,7 @@ train::Recipe recipe_of(const Pretrained& pretrained, const std::string& folder)
 
 void run_import(const ImportArguments& arguments) {
   if (arguments.out.empty()) throw InputError("-o: expected the name of a folder, found ''");
-  train::check_can_create(arguments.out, arguments.overwrite);
+  train::RunDirectory::check_can_create(arguments.out, arguments.overwrite);
   std::optional<Activity> activity("loading");
   const auto pretrained = load_pretrained(arguments.folder, {.dtype = torch::kFloat});
   if (!pretrained.prompt.empty() || pretrained.lowercase) {

@@ -141,7 +141,7 @@ class Recipes {
     const auto set = [this, run](train::Recipe& recipe) {
       train::check_recipe(recipe);
       expand_patterns(recipe);
-      if (!arguments_.resume.empty()) train::check_texts_exist(run, recipe);
+      if (!arguments_.resume.empty()) train::RunDirectory::open(run).check_texts(recipe);
       std::optional<Activity> activity;
       if (is_rank_0_) activity.emplace(kPreparingData);
       const auto task = tasks_(recipe, run.empty() ? nullptr : train::load_run_tokenizer(run));
@@ -301,7 +301,7 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
 std::string run_id_of(const fs::path& directory) {
   if (!train::RunDirectory::exists(directory)) return "no run";
   try {
-    return train::read_record(directory / train::RunFiles::data).run_id;
+    return train::RunDirectory::open(directory).record().run_id;
   } catch (const InputError&) {
     return "damaged";
   }

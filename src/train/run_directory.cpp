@@ -3,7 +3,6 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
-#include "attend/io/safetensors_header.h"
 #include "attend/io/tokenizers.h"
 #include "attend/io/utf8.h"
 #include "attend/nn/parameter_count.h"
@@ -212,10 +211,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& conten
   // the checks.
   RunDirectory run(path, std::make_shared<RunLock>(path));
   run.check_files();
-  if (const auto model = run.file(RunFiles::model); fs::exists(model)) {
-    check_run_id(model, metadata_value(read_safetensors_header(model).metadata, kRunId),
-                 run.record().run_id);
-  }
+  if (fs::exists(run.file(RunFiles::model))) run.weights_header();  // throws for another run
   auto differences = differences_of(run.record(), content);
   for (const auto& [name, text] : content.files) {
     if (read_bytes(path / name) != text)
@@ -274,6 +270,25 @@ void RunDirectory::check_files() const {
   }
 }
 
+void RunDirectory::check_same_values(const Recipe& recipe) const {
+  throw_if_different(path_, differences_of(this->recipe(), recipe,
+                                           [](const auto& field) { return !field.is_paths(); }));
+}
+
+void RunDirectory::check_texts(const Recipe& recipe) const {
+  for (const auto& field : recipe_fields()) {
+    if (!field.is_paths()) continue;
+    const auto texts = std::get<std::vector<std::string>>(field_value(field, recipe));
+    for (const auto& text : texts) {
+      std::error_code error;
+      if (fs::status(text, error).type() != fs::file_type::not_found) continue;
+      throw InputError(
+          fmt::format("{}: no such file; if it was moved, resume the run in {} with `{} = FILE`",
+                      text, path_.string(), field.key));
+    }
+  }
+}
+
 void RunDirectory::check_recipe_file() const {
   const auto path = file(RunFiles::recipe);
   // A process may have been killed before or after it replaced the file.
@@ -318,6 +333,13 @@ std::optional<Weights> RunDirectory::available_weights() const {
   if (fs::exists(file(RunFiles::model))) return Weights::best;
   if (!checkpoints().latest().empty()) return Weights::last;
   return std::nullopt;
+}
+
+SafetensorsHeader RunDirectory::weights_header() const {
+  const auto path = file(RunFiles::model);
+  auto header = read_safetensors_header(path);
+  check_run_id(path, metadata_value(header.metadata, kRunId), record_.run_id);
+  return header;
 }
 
 std::map<std::string, torch::Tensor> RunDirectory::state_dict(Weights weights) const {

@@ -132,7 +132,7 @@ void check_is_not_working_directory(const fs::path& directory) {
 
 NewRunDirectory::NewRunDirectory(fs::path directory, bool overwrite)
     : directory_(std::move(directory)) {
-  check_can_create(directory_, overwrite);
+  RunDirectory::check_can_create(directory_, overwrite);
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error || !fs::is_directory(directory_)) {
@@ -251,11 +251,10 @@ void remove_temporary_files(const fs::path& directory) {
   for (const auto& file : files) fs::remove_all(file);
 }
 
-void check_can_create(const fs::path& directory, bool overwrite) {
-  if (is_free(directory) && !has_replaced(directory)) return;
-  check_can_overwrite(directory, overwrite);
-  if (fs::exists(directory / RunLock::kFile))
-    RunLock{directory};  // throws if another process has the lock
+void RunDirectory::check_can_create(const fs::path& path, bool overwrite) {
+  if (is_free(path) && !has_replaced(path)) return;
+  check_can_overwrite(path, overwrite);
+  if (fs::exists(path / RunLock::kFile)) RunLock{path};  // throws if another process has the lock
 }
 
 bool is_file_of_run(const std::string& name) {

@@ -10,11 +10,6 @@ namespace attend::train {
 
 class RunLock;
 
-/// Throws InputError if `directory` contains files that `RunDirectory::create` would not overwrite,
-/// or if another process is writing to the run in `directory`. Call this function before long
-/// computations whose results the run needs.
-ATTEND_API void check_can_create(const std::filesystem::path& directory, bool overwrite);
-
 /// The locked directory of a new run, without files of a run. A run with weights or checkpoints
 /// that was in the directory is now in `RunDirectory::replaced(directory)`: the whole directory was
 /// renamed, and the files that do not belong to the run were moved back. If the replaced run has

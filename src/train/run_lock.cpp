@@ -1,6 +1,7 @@
 #include "train/run_lock.h"
 
 #include "attend/input_error.h"
+#include "attend/train/run_directory.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -80,8 +81,8 @@ void RunLock::check_in_place(const std::string& lost) const {
       directory_.string(), lost));
 }
 
-bool is_locked(const std::filesystem::path& directory) {
-  const int descriptor = ::open((directory / RunLock::kFile).c_str(), O_RDONLY | O_CLOEXEC);
+bool RunDirectory::is_locked(const std::filesystem::path& path) {
+  const int descriptor = ::open((path / RunLock::kFile).c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) return false;
   // A shared lock, so that two processes that ask at the same time do not see each other.
   const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;

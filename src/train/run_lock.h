@@ -30,7 +30,4 @@ class ATTEND_API RunLock {
   int directory_descriptor_ = -1;  // open, so that no new directory gets the same inode
 };
 
-/// True if a process has the lock of `directory`, because it writes to the run. Writes no file.
-ATTEND_API bool is_locked(const std::filesystem::path& directory);
-
 }  // namespace attend::train

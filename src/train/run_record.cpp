@@ -178,21 +178,6 @@ std::string changed_data(const Recipe& recipe, const std::string& run, const std
   return fmt::format("{}", fmt::join(changed, " and "));
 }
 
-void check_texts_exist(const std::filesystem::path& directory, const Recipe& recipe) {
-  for (const auto& field : recipe_fields()) {
-    if (!field.is_paths()) continue;
-    const auto paths = std::get<std::vector<std::string>>(field_value(field, recipe));
-    for (const auto& path : paths) {
-      std::error_code error;
-      if (std::filesystem::status(path, error).type() != std::filesystem::file_type::not_found)
-        continue;
-      throw InputError(
-          fmt::format("{}: no such file; if it was moved, resume the run in {} with `{} = FILE`",
-                      path, directory.string(), field.key));
-    }
-  }
-}
-
 void throw_if_different(const std::filesystem::path& directory,
                         const std::vector<std::string>& differences) {
   if (differences.empty()) return;

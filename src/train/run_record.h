@@ -81,10 +81,6 @@ ATTEND_API void throw_if_different(const std::filesystem::path& directory,
 ATTEND_API std::string changed_data(const Recipe& recipe, const std::string& run,
                                     const std::string& now);
 
-/// Throws InputError if a file of texts in `recipe`, the recipe of the run in `directory`, does not
-/// exist. The message says how to continue the run with a file that was moved.
-ATTEND_API void check_texts_exist(const std::filesystem::path& directory, const Recipe& recipe);
-
 /// Returns a line for each value that differs between the resumed run (`run`) and the current
 /// configuration (`now`). A value that one of them does not have is compared as an empty string.
 ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunContent& now);

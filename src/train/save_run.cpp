@@ -32,7 +32,7 @@ void save_run(const Run& run, const fs::path& path, bool overwrite) {
                                       .classes = run.classes,
                                       .fixed = fixed_values(run.recipe)},
                            .files = run.tokenizer->files()};
-  check_can_create(path, overwrite);  // before the weights are written
+  RunDirectory::check_can_create(path, overwrite);  // before the weights are written
   NewFolder folder(path);
   RunDirectory::create(folder.path(), content)
       .checkpoint_sink()

@@ -100,9 +100,9 @@ RunMode checked_mode(const std::filesystem::path& directory, const Recipe& recip
     const auto run = RunDirectory::open(directory);
     throw_if_different(directory, differences_of(run.record().fixed, fixed_values(recipe)));
     run.check_files();
-    check_texts_exist(directory, recipe);
+    run.check_texts(recipe);
   } else {
-    check_can_create(directory, mode == RunMode::overwrite);
+    RunDirectory::check_can_create(directory, mode == RunMode::overwrite);
   }
   return mode;
 }

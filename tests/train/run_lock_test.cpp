@@ -37,14 +37,15 @@ int can_lock(const std::filesystem::path& directory) {
 
 TEST(RunLock, IsLockedByThisOrAnotherProcess) {
   const TemporaryDirectory directory;
-  EXPECT_FALSE(is_locked(directory.path()));
+  EXPECT_FALSE(RunDirectory::is_locked(directory.path()));
   EXPECT_FALSE(std::filesystem::exists(directory / RunLock::kFile));
   {
     const RunLock lock(directory.path());
-    EXPECT_TRUE(is_locked(directory.path()));
-    EXPECT_EQ(in_another_process([&] { return is_locked(directory.path()) ? 1 : 0; }), 1);
+    EXPECT_TRUE(RunDirectory::is_locked(directory.path()));
+    EXPECT_EQ(in_another_process([&] { return RunDirectory::is_locked(directory.path()) ? 1 : 0; }),
+              1);
   }
-  EXPECT_FALSE(is_locked(directory.path()));
+  EXPECT_FALSE(RunDirectory::is_locked(directory.path()));
   EXPECT_EQ(in_another_process([&] { return can_lock(directory.path()); }), 1);
 }
 

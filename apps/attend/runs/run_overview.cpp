@@ -7,8 +7,6 @@
 #include "attend/train/run_directory.h"
 #include "error_message.h"
 #include "terminal/terminal.h"
-#include "train/run_lock.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -57,11 +55,8 @@ void add_runs(const fs::path& directory, std::vector<fs::path>& runs) {
 }
 
 /// Returns the number of elements of the best weights, which are the parameters, since the models
-/// of this library have no buffers. Throws InputError if the file is damaged or of another run.
-int64_t count_parameters(const fs::path& weights, const std::string& run_id) {
-  const auto header = read_safetensors_header(weights);
-  const auto found = header.metadata.find(train::kRunId);
-  train::check_run_id(weights, found == header.metadata.end() ? "" : found->second, run_id);
+/// of this library have no buffers.
+int64_t count_parameters(const SafetensorsHeader& header) {
   int64_t count = 0;
   for (const auto& entry : header.entries) {
     count += std::accumulate(entry.shape.begin(), entry.shape.end(), int64_t{1},
@@ -120,12 +115,11 @@ void read_files(RunOverview& run) {
   const auto directory = train::RunDirectory::open(run.directory);
   read_recipe(directory, run);
   const auto summary = summary_of(directory);
-  const auto weights = directory.file(train::RunFiles::model);
-  const bool is_locked = train::is_locked(run.directory);
+  const bool is_locked = train::RunDirectory::is_locked(run.directory);
   run.state = is_locked ? RunState::training : summary ? RunState::finished : RunState::unfinished;
   const bool finished = run.state == RunState::finished;
-  if (finished || fs::exists(weights)) {
-    const auto parameters = count_parameters(weights, run.record.run_id);
+  if (finished || fs::exists(directory.file(train::RunFiles::model))) {
+    const auto parameters = count_parameters(directory.weights_header());  // throws if damaged
     if (!run.is_custom) run.parameters = parameters;
   }
   if (finished) {
@@ -180,7 +174,7 @@ ordered_json to_json(const RunOverview& run) {
   };
   if (!run.error.empty()) json["error"] = run.error;
   if (!run.record.run_id.empty()) {
-    json[train::kRunId] = run.record.run_id;
+    json["run_id"] = run.record.run_id;
     json["created"] = run.record.provenance.created;
   }
   if (run.state == RunState::damaged) return json;

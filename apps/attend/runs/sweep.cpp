@@ -13,8 +13,6 @@
 #include "terminal/stop_signal.h"
 #include "terminal/table_text.h"
 #include "terminal/terminal.h"
-#include "train/run_files.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -94,14 +92,11 @@ void check_combination(const Sweep& sweep, Combination& combination) {
   const auto& recipe = combination.recipe;
   const Activity activity(kPreparingData);
   if (train::RunDirectory::exists(directory)) {
-    const auto run = train::RunDirectory::open(directory).recipe();
-    train::throw_if_different(directory, train::differences_of(run, recipe, [](const auto& field) {
-                                return !field.is_paths();
-                              }));
+    train::RunDirectory::open(directory).check_same_values(recipe);
     combination.is_complete =
         is_complete(train::make_training_run(directory, recipe, sweep.options));
   } else {
-    train::check_can_create(directory, /*overwrite=*/false);
+    train::RunDirectory::check_can_create(directory);
     train::make_training_setup(recipe, sweep.options.init_from, sweep.options.task_maker);
   }
 }

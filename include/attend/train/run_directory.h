@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/enum_names.h"
+#include "attend/io/safetensors_header.h"
 #include "attend/io/tokenizer.h"
 #include "attend/module_ref.h"
 #include "attend/train/checkpoint_store.h"
@@ -173,6 +174,12 @@ class ATTEND_API RunDirectory {
 
   /// True if `path` contains a run.
   static bool exists(const std::filesystem::path& path);
+  /// True if a process, which may be this one, writes to the run in `path`. Writes no file.
+  static bool is_locked(const std::filesystem::path& path);
+  /// Throws InputError if `path` contains files that `create` would not overwrite, or if another
+  /// process writes to the run in `path`. Call this function before long computations whose results
+  /// the run needs.
+  static void check_can_create(const std::filesystem::path& path, bool overwrite = false);
   /// True if writing to `file` would damage the run in `path`: `file` is one of the files of the
   /// run, or in one of its folders. Neither path has to exist.
   ///
@@ -200,6 +207,13 @@ class ATTEND_API RunDirectory {
   /// Throws InputError with the name of the file if recipe.toml or a file of the tokenizer was
   /// changed, is damaged or belongs to another run.
   void check_files() const;
+  /// Throws InputError if a value of `recipe` differs from the recipe of the run; the message lists
+  /// each difference. Paths may differ, since the files may have been moved.
+  void check_same_values(const Recipe& recipe) const;
+  /// Throws InputError if a file of texts in `recipe` does not exist. The message says how to
+  /// resume the run with a file that was moved. `recipe`: the recipe of the run, possibly with
+  /// other paths.
+  void check_texts(const Recipe& recipe) const;
   /// Reads the configuration of a run that trains a custom module. Throws InputError if recipe.toml
   /// was changed, is damaged or belongs to another run.
   CustomConfig custom_config() const;
@@ -216,6 +230,9 @@ class ATTEND_API RunDirectory {
   /// Returns which weights can be loaded: the best weights if they have been saved, else the last
   /// weights; std::nullopt if no weights have been saved.
   std::optional<Weights> available_weights() const;
+  /// Reads the header of model.safetensors. Throws InputError if the file is missing, damaged or
+  /// belongs to another run.
+  SafetensorsHeader weights_header() const;
   /// Returns the run's weights by name, on the CPU. Throws InputError if no weights have been saved
   /// yet, or if model.safetensors (`Weights::best`) or the newest checkpoint (`Weights::last`) is
   /// damaged or belongs to another run.
