@@ -127,8 +127,9 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
   const auto file = run.file(RunFiles::model);
   if (!fs::exists(file) && !fs::exists(run.file(RunFiles::summary))) {
     throw InputError(
-        fmt::format("{}: no best weights: the run has no evaluation with a finite validation loss "
-                    "yet; resume the run, or load Weights::last{}",
+        fmt::format("{0}: no best weights: the run has no evaluation with a finite validation loss "
+                    "yet; resume it (attend train --resume {0}), or load Weights::last (--weights "
+                    "last){1}",
                     directory, replaced_clause(run.path())));
   }
   auto content = load_safetensors(file);

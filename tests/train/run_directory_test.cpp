@@ -59,7 +59,7 @@ TEST_F(RunDirectoryTest, LoadsTheClassNamesOfAClassifier) {
 TEST_F(RunDirectoryTest, LoadWithoutEvaluationSaysHowToContinue) {
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
               throws<InputError>("no best weights: the run has no evaluation with a finite "
-                                 "validation loss yet; resume the run, or load Weights::last"));
+                                 "validation loss yet; resume it (attend train --resume"));
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
               throws<InputError>("no checkpoint has been saved yet"));
   EXPECT_FALSE(RunDirectory::open(path_).latest_checkpoint().has_value());

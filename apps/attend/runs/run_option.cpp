@@ -1,11 +1,9 @@
 #include "runs/run_option.h"
 
-#include "attend/input_error.h"
 #include "attend/train/device.h"
 #include "attend/train/run_directory.h"
 #include "options.h"
 #include "terminal/terminal.h"
-#include "train/run_files.h"
 
 #include <fmt/format.h>
 #include <torch/utils.h>
@@ -16,17 +14,6 @@ namespace attend::app {
 namespace {
 
 constexpr const char* kGroup = "Model";
-
-/// Throws InputError if an unfinished run has no best weights. The message names the flags with
-/// which the user can continue.
-void check_has_best_weights(const train::RunDirectory& run) {
-  if (run.available_weights() == train::Weights::best || run.summary()) return;
-  run.recipe();  // throws a more specific error, for example for a custom module
-  throw InputError(fmt::format(
-      "{0}: no best weights: the run has no evaluation with a finite validation loss yet; resume "
-      "with attend train --resume {0}, or use --weights last{1}",
-      run.path().string(), train::replaced_clause(run.path())));
-}
 
 }  // namespace
 
@@ -86,7 +73,6 @@ train::Run RunOption::load(const std::string& path) const {
   const auto summary = directory.summary();
   const auto trained_with = summary ? summary->threads : 0;
   train::set_num_threads(threads_ > 0 ? threads_ : std::min(trained_with, available));
-  if (weights_ == train::Weights::best) check_has_best_weights(directory);
   auto run = directory.load(weights_);
   module_of(run.model).to(device);
   return run;
