@@ -193,13 +193,6 @@ void check_output(const TrainArguments& arguments) {
                     "another directory",
                     arguments.out));
   }
-  const auto runs = train::RunDirectory::exists(out) ? std::string() : train::runs_clause(out);
-  if (arguments.sweep.empty() && !runs.empty()) {
-    throw InputError(
-        fmt::format("--out {}: found {}, expected a new directory or a run: pass "
-                    "another directory",
-                    arguments.out, runs));
-  }
   if (train::RunDirectory::exists(out) && !arguments.overwrite && !arguments.has_begun &&
       !fs::exists(train::RunDirectory::replaced(out), missing)) {
     throw InputError(
@@ -207,6 +200,8 @@ void check_output(const TrainArguments& arguments) {
                     "overwrite it with --overwrite, or pass another --out",
                     arguments.out));
   }
+  if (!arguments.sweep.empty() || arguments.has_begun) return;
+  with_source("--out", [&] { train::RunDirectory::check_can_create(out, arguments.overwrite); });
 }
 
 /// Throws InputError for an option of a single run beside --sweep, and for a directory that cannot

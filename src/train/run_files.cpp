@@ -81,6 +81,11 @@ bool has_replaced(const fs::path& directory) {
 /// Throws InputError if a directory must not be overwritten, or contains and replaces no run.
 void check_can_overwrite(const fs::path& directory, bool overwrite) {
   const bool is_run = RunDirectory::exists(directory) || has_replaced(directory);
+  if (const auto runs = is_run ? "" : runs_clause(directory); !runs.empty()) {
+    throw InputError(
+        fmt::format("{}: found {}, expected a new directory or a run: choose another directory",
+                    directory.string(), runs));
+  }
   if (!overwrite) {
     throw InputError(fmt::format("{} {}: choose another directory{}{}", directory.string(),
                                  is_free(directory) ? "contained a run" : "exists and is not empty",
