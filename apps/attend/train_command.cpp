@@ -19,9 +19,6 @@
 #include "terminal/stop_signal.h"
 #include "terminal/table_text.h"
 #include "terminal/terminal.h"
-#include "train/process_calls.h"
-#include "train/run_files.h"
-#include "train/run_record.h"
 
 #include <fmt/format.h>
 
@@ -287,8 +284,11 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
   } catch (const InputError&) {  // names the replaced run where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk
-    if (rank > 0) throw;
-    throw std::runtime_error(error_text(error) + train::replaced_clause(directory));
+    const auto replaced = train::RunDirectory::replaced(directory);
+    if (rank > 0 || !train::RunDirectory::exists(replaced)) throw;
+    throw std::runtime_error(fmt::format(
+        "{}; {} contains the run that was to be overwritten: use this directory, or overwrite {}",
+        error_text(error), replaced.string(), directory.string()));
   }
 }
 

@@ -42,9 +42,6 @@ ALLOWED = {
 # The folders whose headers an umbrella header includes; attend.h includes nn.h, io.h, pt2.h and export.h.
 BROUGHT_IN = {**UMBRELLAS, "attend.h": ("ops", "nn", "models", "io", "pt2", "export", "model_export")}
 
-# Private headers that apps/attend/ still includes.
-PRIVATE_IN_APPS = {"train/process_calls.h", "train/run_files.h", "train/run_lock.h", "train/run_record.h"}
-
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
 # LibTorch's compiler and tracer, which the .pt2 reader must not include.
 JIT = "torch/csrc/jit/"
@@ -86,7 +83,6 @@ def is_private_in_apps(line, root):
     include = re.match(r'\s*#\s*include\s*"([^"]+)"', line)
     return bool(include) and not (
         include.group(1).startswith("attend/")
-        or include.group(1) in PRIVATE_IN_APPS
         or (root / "apps/attend" / include.group(1)).is_file()
     )
 
