@@ -67,7 +67,7 @@ class Bench(unittest.TestCase):
 
     def test_rows_on_the_page_exist(self):
         names = {row[0] for row in bench.ROWS + bench.CUDA_ROWS}
-        page = (ROOT / "bench/README.md").read_text(encoding="utf-8")
+        page = (ROOT / "docs/performance.md").read_text(encoding="utf-8")
         tables = re.findall(r"^\| row \| attend \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", page, re.MULTILINE)
         self.assertTrue(tables)
         for table in tables:
