@@ -10,7 +10,7 @@ from contender import FOLDER, ROW, serve
 
 prompts = ROW["prompts"]
 if sys.argv[2] == "transformers":
-    model = transformers.GPT2LMHeadModel.from_pretrained(FOLDER / "hf").eval()
+    model = transformers.AutoModelForCausalLM.from_pretrained(FOLDER / "hf").eval()
     model.generation_config.eos_token_id = None
     inputs = torch.tensor(prompts)
 

@@ -5,6 +5,8 @@
 
 #include <torch/utils.h>
 
+#include <stdexcept>
+
 namespace attend::app {
 
 train::Recipe training_recipe(const BenchRow& row, const std::string& text) {
@@ -38,12 +40,26 @@ int64_t flops_of_step(Model& model, const train::Batch& batch) {
 }
 
 LanguageModelConfig decoded_config(const BenchRow& row) {
-  return {.vocab_size = row.at("vocab"),
-          .max_seq_len = row.at("max_seq_len"),
-          .stack = {.num_layers = row.at("layers"),
-                    .num_heads = row.at("heads"),
-                    .embed_dim = row.at("width"),
-                    .activation = Activation::gelu_tanh}};
+  LanguageModelConfig config{.vocab_size = row.at("vocab"),
+                             .max_seq_len = row.at("max_seq_len"),
+                             .stack = {.num_layers = row.at("layers"),
+                                       .num_heads = row.at("heads"),
+                                       .embed_dim = row.at("width"),
+                                       .activation = Activation::gelu_tanh}};
+  const auto architecture = row.value("architecture", "gpt2");
+  if (architecture == "llama") {
+    auto& stack = config.stack;
+    stack.num_kv_heads = row.at("kv_heads");
+    stack.dim_feedforward = row.at("feed_forward");
+    stack.activation = Activation::swiglu;
+    stack.bias = false;
+    stack.positions = PositionScheme::rotary;
+    stack.norm = NormKind::rms;
+  } else if (architecture != "gpt2") {
+    throw std::runtime_error("the row has the architecture '" + architecture +
+                             "', expected gpt2 or llama");
+  }
+  return config;
 }
 
 GenerationOptions greedy(const BenchRow& row) {

@@ -26,7 +26,8 @@ train::Recipe training_recipe(const BenchRow& row, const std::string& text);
 /// which is on the device of the model.
 int64_t flops_of_step(Model& model, const train::Batch& batch);
 
-/// Returns the config of the model of a row of the kind "decode" or "export".
+/// Returns the config of the model of a row of the kind "decode" or "export". The key
+/// "architecture" is "gpt2" (default) or "llama".
 LanguageModelConfig decoded_config(const BenchRow& row);
 
 /// Returns the options of greedy decoding.
