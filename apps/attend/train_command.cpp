@@ -51,9 +51,10 @@ struct TrainArguments {
 };
 
 /// Creates the first of the directories runs/NAME, runs/NAME-2, runs/NAME-3, ... that does not
-/// exist. If the recipe has text files, NAME is the name of the first one without the extension.
-/// Otherwise, NAME is the name of the task. Several processes get different directories. The
-/// destructor removes the directory if it is empty, because the run failed before it wrote a file.
+/// exist, and that no unfinished run replaces. If the recipe has text files, NAME is the name of
+/// the first one without the extension. Otherwise, NAME is the name of the task. Several processes
+/// get different directories. The destructor removes the directory if it is empty, because the run
+/// failed before it wrote a file.
 class ClaimedDirectory {
  public:
   explicit ClaimedDirectory(const train::Recipe& recipe) {
@@ -62,7 +63,11 @@ class ClaimedDirectory {
     path_ = fs::path("runs") / name;
     std::error_code error;
     fs::create_directories("runs", error);
-    for (int n = 2; !error && !fs::create_directory(path_, error) && !error; ++n)
+    const auto is_taken = [&] {
+      return train::RunDirectory::exists(train::RunDirectory::replaced(path_)) ||
+             !fs::create_directory(path_, error);
+    };
+    for (int n = 2; !error && is_taken() && !error; ++n)
       path_ = fs::path("runs") / fmt::format("{}-{}", name, n);
     if (error) {
       throw InputError(fmt::format("{} cannot be created: {}; pass a directory with --out",

@@ -196,6 +196,7 @@ RunDirectory RunDirectory::open(const fs::path& path) {
 
 RunDirectory RunDirectory::create(const fs::path& path, const RunContent& content, bool overwrite) {
   auto directory = std::make_unique<NewRunDirectory>(path, overwrite);
+  directory->lock()->check_in_place("the new run");
   remove_temporary_files(path);
   replace_file(path / RunFiles::data, to_json(new_record(content)));
   for (const auto& [name, text] : content.files) replace_file(path / name, text);

@@ -35,11 +35,11 @@ constexpr std::array kFilesOfRun{
 /// Returns a hidden path beside a directory, such as runs/.demo.replaced for runs/demo. Commands
 /// that look for runs skip hidden directories, and users do not name runs so.
 fs::path beside(const fs::path& directory, const char* suffix) {
-  auto whole = directory.lexically_normal();
-  if (!whole.has_filename()) whole = whole.parent_path();  // runs/demo/
+  auto whole = directory.has_filename() ? directory : directory.parent_path();  // runs/demo/
   std::error_code missing;
-  if (fs::is_symlink(whole, missing) || whole == "." || whole.filename() == "..")
-    whole = fs::canonical(whole);
+  const bool has_dots =
+      std::ranges::any_of(whole, [](const fs::path& part) { return part == "." || part == ".."; });
+  if (has_dots || fs::is_symlink(whole, missing)) whole = fs::weakly_canonical(fs::absolute(whole));
   return whole.parent_path() / fmt::format(".{}{}", whole.filename().string(), suffix);
 }
 
@@ -135,9 +135,9 @@ void check_is_not_working_directory(const fs::path& directory) {
 
 }  // namespace
 
-NewRunDirectory::NewRunDirectory(fs::path directory, bool overwrite)
-    : directory_(std::move(directory)) {
-  RunDirectory::check_can_create(directory_, overwrite);
+NewRunDirectory::NewRunDirectory(const fs::path& directory, bool overwrite)
+    : directory_(fs::absolute(directory)) {
+  RunDirectory::check_can_create(directory, overwrite);
   std::error_code error;
   fs::create_directories(directory_, error);
   if (error || !fs::is_directory(directory_)) {
@@ -145,77 +145,86 @@ NewRunDirectory::NewRunDirectory(fs::path directory, bool overwrite)
                                  error ? error.message() : "a file with this name exists"));
   }
   lock_ = std::make_shared<RunLock>(directory_);
+  const auto replaced = RunDirectory::replaced(directory_);
+  const auto unfinished = unfinished_path(directory_);
+  // The directory of the replaced run may have been removed or moved since.
+  if (!has_replaced(directory_) && RunDirectory::exists(unfinished))
+    fs::rename(unfinished, replaced);
   // Checks the directory again, since another process may have created a run between the first
   // check and the lock.
   if (is_free(directory_) && !has_replaced(directory_)) return;
   check_can_overwrite(directory_, overwrite);
-  const auto replaced = RunDirectory::replaced(directory_);
-  const auto unfinished = unfinished_path(directory_);
   // A finished run deletes the run that it replaces, but may have been killed before.
-  if (fs::exists(directory_ / RunFiles::summary) && has_replaced(directory_))
+  if (fs::exists(directory_ / RunFiles::summary)) {
     delete_replaced(directory_);
+    if (has_replaced(directory_)) {
+      throw InputError(fmt::format("{}: a process trains this run, which {} has replaced: move it",
+                                   replaced.string(), directory_.string()));
+    }
+  }
   // A run without a checkpoint, which has replaced an unfinished run, is less than that one.
   const bool has_weights = has_checkpoint(directory_) ||
                            (fs::exists(directory_ / RunFiles::model) && !fs::exists(unfinished));
   if (has_weights) {
     fs::remove_all(unfinished);
-    replace(has_replaced(directory_) ? unfinished : replaced);
+    replaced_ = has_replaced(directory_) ? unfinished : replaced;
+    replace();
   } else {
     delete_run(directory_);
+    replaced_ = RunDirectory::exists(unfinished) ? unfinished : replaced;
     // A process may have been killed before it moved these files.
-    if (has_replaced(directory_)) move_files_of_user(replaced, directory_);
+    if (RunDirectory::exists(replaced_)) move_files_of_user(replaced_, directory_);
   }
 }
 
-void NewRunDirectory::replace(const fs::path& target) {
-  if (fs::exists(target)) {
+void NewRunDirectory::replace() {
+  if (fs::exists(replaced_)) {
     throw InputError(
         fmt::format("{} contains files, but no run that was overwritten: move them to another "
                     "folder",
-                    target.string()));
+                    replaced_.string()));
   }
-  check_is_not_working_directory(directory_);
   // The target is beside the directory itself if `directory_` is a symbolic link.
   const auto whole = fs::canonical(directory_);
   std::error_code error;
-  fs::rename(whole, target, error);
+  fs::rename(whole, replaced_, error);
   if (error) {
     throw InputError(fmt::format(
         "{} cannot be overwritten: it cannot be renamed to {}: {}; choose another directory",
-        directory_.string(), target.string(), error.message()));
+        directory_.string(), replaced_.string(), error.message()));
   }
+  bool is_own = false;  // false: another process has created a run in the meantime
   try {
-    fs::create_directory(whole);
+    is_own = fs::create_directory(whole);
     lock_ = std::make_shared<RunLock>(directory_);
-    move_files_of_user(target, directory_);
+    move_files_of_user(replaced_, directory_);
   } catch (...) {
-    restore(target, whole);
+    if (is_own) restore(replaced_, whole);
     throw;
   }
 }
 
 NewRunDirectory::~NewRunDirectory() {
   try {
-    const auto unfinished = unfinished_path(directory_);
-    if (has_checkpoint(directory_)) {
-      fs::remove_all(unfinished);
-      return;
-    }
-    const bool again = RunDirectory::exists(unfinished);
-    if (again || has_replaced(directory_))
-      restore(again ? unfinished : RunDirectory::replaced(directory_),
-              fs::weakly_canonical(directory_));
+    lock_->check_in_place("");  // throws if the directory is no longer that of the new run
+    if (has_checkpoint(directory_))
+      fs::remove_all(unfinished_path(directory_));
+    else if (!replaced_.empty() && RunDirectory::exists(replaced_))
+      restore(replaced_, fs::canonical(directory_));
   } catch (...) {  // the run remains in the folder, which the messages name
   }
 }
 
 void delete_replaced(const fs::path& directory) {
   fs::remove_all(unfinished_path(directory));
-  if (!has_replaced(directory)) return;
+  const auto replaced = RunDirectory::replaced(directory);
   const auto deleted = beside(directory, ".deleted");
-  fs::remove_all(deleted);
-  fs::rename(RunDirectory::replaced(directory), deleted);
-  fs::remove_all(deleted);
+  std::error_code ignored;
+  fs::remove_all(deleted, ignored);
+  // A process may train the replaced run further.
+  if (!RunDirectory::exists(replaced) || RunDirectory::is_locked(replaced)) return;
+  fs::rename(replaced, deleted);
+  fs::remove_all(deleted, ignored);
 }
 
 std::string replaced_clause(const fs::path& directory) {
@@ -259,6 +268,7 @@ void remove_temporary_files(const fs::path& directory) {
 void RunDirectory::check_can_create(const fs::path& path, bool overwrite) {
   if (is_free(path) && !has_replaced(path)) return;
   check_can_overwrite(path, overwrite);
+  if (fs::exists(path)) check_is_not_working_directory(path);
   if (fs::exists(path / RunLock::kFile)) RunLock{path};  // throws if another process has the lock
 }
 

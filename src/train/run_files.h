@@ -19,7 +19,7 @@ class RunLock;
 class ATTEND_API NewRunDirectory {
  public:
   /// Throws InputError if `RunDirectory::create` does, or if the directory cannot be renamed.
-  NewRunDirectory(std::filesystem::path directory, bool overwrite);
+  NewRunDirectory(const std::filesystem::path& directory, bool overwrite);
   ~NewRunDirectory();
   NewRunDirectory(const NewRunDirectory&) = delete;
   NewRunDirectory& operator=(const NewRunDirectory&) = delete;
@@ -27,10 +27,12 @@ class ATTEND_API NewRunDirectory {
   const std::shared_ptr<RunLock>& lock() const { return lock_; }
 
  private:
-  /// Renames the directory to `target`, and creates and locks a new one.
-  void replace(const std::filesystem::path& target);
+  /// Renames the directory to `replaced_`, and creates and locks a new one.
+  void replace();
 
-  std::filesystem::path directory_;
+  std::filesystem::path directory_;  // absolute
+  std::filesystem::path
+      replaced_;  // the run that is renamed back; empty or missing if there is none
   std::shared_ptr<RunLock> lock_;
 };
 

@@ -35,6 +35,16 @@ bool lock(int descriptor) {
   return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
 }
 
+/// Returns true if the file is still the lock file of the directory: another process may have
+/// renamed the directory after this one has opened the file.
+bool is_lock_file_of(const std::filesystem::path& directory, int descriptor) {
+  struct stat own {};
+  struct stat found {};
+  return ::fstat(descriptor, &own) == 0 &&
+         ::stat((directory / RunLock::kFile).c_str(), &found) == 0 && own.st_dev == found.st_dev &&
+         own.st_ino == found.st_ino;
+}
+
 }  // namespace
 
 RunLock::RunLock(std::filesystem::path directory)
@@ -44,7 +54,7 @@ RunLock::RunLock(std::filesystem::path directory)
     throw InputError(
         fmt::format("{} cannot be written: {}", directory_.string(), std::strerror(errno)));
   }
-  if (!lock(descriptor_)) {
+  if (!lock(descriptor_) || !is_lock_file_of(directory_, descriptor_)) {
     const auto holder = content_of(descriptor_);
     ::close(descriptor_);
     throw InputError(

@@ -37,11 +37,12 @@ void save_run(const Run& run, const fs::path& path, bool overwrite) {
   RunDirectory::create(folder.path(), content)
       .checkpoint_sink()
       ->save_best(state_dict(module_of(run.model)));
-  if (fs::exists(path)) {
-    move_run(folder.path(), path, overwrite);
-  } else {
+  std::error_code missing;
+  const bool is_new = !fs::exists(path, missing) || fs::is_empty(path, missing);
+  if (is_new && !RunDirectory::exists(RunDirectory::replaced(path)))
     folder.finish();
-  }
+  else
+    move_run(folder.path(), path, overwrite);
 }
 
 }  // namespace attend::train

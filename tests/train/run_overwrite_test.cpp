@@ -259,6 +259,51 @@ TEST_F(OverwrittenRun, IsNotTheWorkingDirectory) {
   EXPECT_EQ(files_in(path_), before);
 }
 
+TEST_F(OverwrittenRun, OfAnUnfinishedRunIsRestoredIfTheFirstReplacedRunWasRemoved) {
+  const auto unfinished = path_.parent_path() / ".run.unfinished";
+  train_for(4);
+  finish();
+  create(recipe_, true);
+  train_for(4);
+  run_.reset();
+  fs::rename(path_,
+             unfinished);     // a process was killed after it had overwritten the unfinished run
+  fs::remove_all(replaced_);  // the user has moved the finished run
+  create(recipe_, true);
+  EXPECT_FALSE(fs::exists(unfinished));
+  EXPECT_TRUE(RunDirectory::open(replaced_).latest_checkpoint().has_value());
+  run_.reset();
+  EXPECT_TRUE(RunDirectory::open(path_).latest_checkpoint().has_value());
+}
+
+TEST_F(OverwrittenRun, IsNotRestoredOverTheRunOfAnotherProcess) {
+  train_for(4);
+  finish();
+  create(recipe_, true);
+  fs::remove_all(path_);
+  fs::create_directory(path_);
+  replace_file(path_ / RunFiles::recipe, "of another process");
+  run_.reset();
+  EXPECT_EQ(read_bytes(path_ / RunFiles::recipe), "of another process");
+  EXPECT_NO_THROW(RunDirectory::open(replaced_).load());
+}
+
+TEST_F(OverwrittenRun, IsNotDeletedWhileItIsTrained) {
+  train_for(4);
+  finish();
+  create(recipe_, true);
+  train_for(4);
+  {
+    const RunLock other_process(replaced_);
+    finish();
+    EXPECT_NO_THROW(RunDirectory::open(replaced_).load());
+    EXPECT_THAT([&] { create(recipe_, true); }, throws_naming<InputError>(replaced_.string()));
+    EXPECT_NO_THROW(RunDirectory::open(path_).load());
+  }
+  finish();
+  EXPECT_FALSE(fs::exists(replaced_));
+}
+
 TEST_F(OverwrittenRun, CreateAcceptsAnEmptyDirectoryButNotAFile) {
   fs::create_directory(directory_ / "empty");
   EXPECT_NO_THROW(RunDirectory::create(directory_ / "empty", run_content(recipe_, *task_), false));

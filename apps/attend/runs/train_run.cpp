@@ -263,7 +263,8 @@ bool is_complete(const train::TrainingRun& run) {
   if (!run.state().best) return true;
   const auto& directory = run.directory();
   const auto summary = directory.summary();
-  if (!summary || fs::exists(train::RunDirectory::replaced(directory.path()))) return false;
+  if (!summary || train::RunDirectory::exists(train::RunDirectory::replaced(directory.path())))
+    return false;
   const std::array names{train::RunFiles::model, train::EmbeddingFiles::table,
                          train::EmbeddingFiles::tokens, train::EmbeddingFiles::config,
                          train::RunFiles::report_page};
