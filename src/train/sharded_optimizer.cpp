@@ -33,19 +33,25 @@ ShardedOptimizer::ShardedOptimizer(std::shared_ptr<Optimizer> optimizer,
   }
 }
 
+void ShardedOptimizer::distribute() {
+  for (const auto& [slot, owner] : owners_) {
+    if (owner != processes_->rank()) slot->state.clear();
+  }
+  is_whole_ = false;
+}
+
 void ShardedOptimizer::update(double lr) {
+  distribute();
   std::map<int64_t, std::vector<torch::Tensor>> changed;        // parameters by owner
   std::vector<std::pair<torch::Tensor, torch::Tensor>> hidden;  // parameter and gradient
   for (const auto& [slot, owner] : owners_) {
     const bool is_own = owner == processes_->rank();
-    if (!is_own) slot->state.clear();
     if (!slot->has_grad()) continue;
     changed[owner].push_back(slot->parameter);
     // The optimizer does not update a parameter without a gradient.
     if (!is_own)
       hidden.emplace_back(slot->parameter, std::exchange(slot->parameter.mutable_grad(), {}));
   }
-  is_whole_ = false;
   set_lr(*optimizer_, lr);
   optimizer_->step();
   for (const auto& [parameter, gradient] : hidden) parameter.mutable_grad() = gradient;

@@ -213,7 +213,8 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
       sampler_(static_cast<uint64_t>(config.seed)) {
   check_training_config(config);
   check_processes(processes_, config);
-  if (shard_optimizer && processes_->world_size() > 1) {
+  const bool is_sharded = std::dynamic_pointer_cast<ShardedOptimizer>(optimizer_) != nullptr;
+  if (shard_optimizer && !is_sharded && processes_->world_size() > 1) {
     auto whole = std::dynamic_pointer_cast<Optimizer>(optimizer_);
     TORCH_CHECK_VALUE(whole, "shard_optimizer: found the optimizer ", optimizer_name(*optimizer_),
                       ", expected one of this library");
@@ -259,6 +260,8 @@ TrainResult Trainer::run(const TrainerHooks& all_hooks) {
 void Trainer::train(const TrainerHooks& hooks) {
   if (is_done(config_, state_)) return;
   const KeepFreedMemoryGuard memory;
+  // Before the first step, whose activations need memory, too.
+  if (auto* sharded = dynamic_cast<ShardedOptimizer*>(optimizer_.get())) sharded->distribute();
   state_.threads = num_threads();
   const NumThreadsGuard threads(state_.threads);
   for (bool ends = false; !ends;) {

@@ -6,6 +6,7 @@
 #include "attend/train/training_setup.h"
 #include "support/in_threads.h"
 #include "support/small_runs.h"
+#include "support/stripes.h"
 
 #include <gmock/gmock.h>
 #include <torch/optim/sgd.h>
@@ -131,6 +132,8 @@ TEST_P(ShardedOptimizer, EachProcessKeepsAPartOfTheState) {
     train::ShardedOptimizer optimizer(
         train::make_optimizer(module_of(setup.model), recipe.training), processes);
     const auto before = optimizer.named_state();
+    optimizer.distribute();
+    EXPECT_LT(bytes_of(optimizer.named_state()), bytes_of(before));
     optimizer.step();
     const auto own = optimizer.named_state();
     const std::lock_guard lock(mutex);
@@ -175,6 +178,17 @@ TEST_P(ShardedOptimizer, UpdatesParametersOfEveryKind) {
   const auto expected = train(nullptr);
   const auto errors =
       in_processes(2, [&](const auto& processes) { expect_same_bits(train(processes), expected); });
+  EXPECT_THAT(errors, testing::Each(""));
+}
+
+TEST(Trainer, TakesAShardedOptimizerAsItIs) {
+  const auto errors = in_processes(2, [](const auto& processes) {
+    const auto objective = train::make_objective(train::make_net(), 1);
+    const auto config = train::small_config();
+    auto sharded = std::make_shared<train::ShardedOptimizer>(
+        train::make_optimizer(objective->module(), config), processes);
+    train::Trainer(objective, config, {}, sharded, processes, /*shard_optimizer=*/true).run();
+  });
   EXPECT_THAT(errors, testing::Each(""));
 }
 

@@ -14,9 +14,9 @@ namespace attend::train {
 
 /// Distributes the state of an optimizer over processes that train together (ZeRO stage 1,
 /// Rajbhandari et al. 2020), as ZeroRedundancyOptimizer of PyTorch does: each process updates only
-/// its own parameters and sends them to the others. The first step deletes the state of all other
-/// parameters. A parameter belongs to one process as a whole; the parts have about the same size,
-/// unless a single parameter is larger.
+/// its own parameters and sends them to the others. The first step, or `distribute`, deletes the
+/// state of all other parameters. A parameter belongs to one process as a whole; the parts have
+/// about the same size, unless a single parameter is larger.
 ///
 /// All processes call `step`; the parameters, their gradients and the state before the first step
 /// must be the same in all of them. Results have the same bits as those of the optimizer itself.
@@ -31,6 +31,8 @@ class ATTEND_API ShardedOptimizer : public Optimizer {
  public:
   ShardedOptimizer(std::shared_ptr<Optimizer> optimizer, std::shared_ptr<Processes> processes);
 
+  /// Deletes the state of the parameters of other processes, as the first step does.
+  void distribute();
   void load_named_state(const std::map<std::string, torch::Tensor>& state) override;
   /// Returns the named state that only the other processes have, on the CPU. All processes call it;
   /// the result is empty except in rank 0.
@@ -45,7 +47,7 @@ class ATTEND_API ShardedOptimizer : public Optimizer {
   std::shared_ptr<Processes> processes_;
   // The slots of `optimizer_`, each with the process that updates its parameter.
   std::vector<std::pair<Slot*, int64_t>> owners_;
-  bool is_whole_ = true;  // before the first step
+  bool is_whole_ = true;  // until `distribute`
 };
 
 }  // namespace attend::train
