@@ -542,8 +542,12 @@ class Distributed(ProcessesTest):
             self.assertTrue(wait_for(lambda: len(children_of(launcher)) == 2, launcher))
             time.sleep(moment)
             children = children_of(launcher)
-            if is_hit := len(children) == 2:
-                os.kill(moments.choice(children), signal.SIGKILL)
+            is_hit = len(children) == 2
+            if is_hit:
+                try:
+                    os.kill(moments.choice(children), signal.SIGKILL)
+                except ProcessLookupError:  # has ended since
+                    is_hit = False
             out, error = launcher.communicate(timeout=240)
             self.assertEqual(launcher.returncode, 0, out + error)
             return is_hit
