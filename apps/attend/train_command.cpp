@@ -196,7 +196,7 @@ void check_output(const TrainArguments& arguments) {
                     arguments.out));
   }
   if (train::RunDirectory::exists(out) && !arguments.overwrite && !arguments.has_begun &&
-      !fs::exists(train::RunDirectory::replaced(out), missing)) {
+      !train::RunDirectory::exists(train::RunDirectory::replaced(out))) {
     throw InputError(
         fmt::format("{0} exists and contains a run: continue it with --resume {0}, "
                     "overwrite it with --overwrite, or pass another --out",
@@ -289,11 +289,8 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
   } catch (const InputError&) {  // names the replaced run where it matters
     throw;
   } catch (const std::runtime_error& error) {  // such as a full disk
-    const auto replaced = train::RunDirectory::replaced(directory);
-    if (rank > 0 || !train::RunDirectory::exists(replaced)) throw;
-    throw std::runtime_error(fmt::format(
-        "{}; {} contains the run that was to be overwritten: use this directory, or overwrite {}",
-        error_text(error), replaced.string(), directory.string()));
+    if (rank > 0) throw;
+    throw std::runtime_error(error_text(error) + train::RunDirectory::replaced_clause(directory));
   }
 }
 

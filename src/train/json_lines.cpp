@@ -11,6 +11,7 @@
 #include <limits>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -26,6 +27,24 @@ bool has_step(const nlohmann::json& line) {
 bool is_kept(const std::string& text, int64_t last_step) {
   const auto line = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   return has_step(line) && line.at("step").get<int64_t>() <= last_step;
+}
+
+/// Calls `use(text, json)` for each line; see `for_each_json_line`.
+template <typename Use>
+void read_lines(const std::filesystem::path& path, bool is_finished, const Use& use) {
+  auto file = open_to_read(path);
+  std::size_t number = 0;
+  for (std::string text; std::getline(file, text);) {
+    if (!is_finished && file.eof()) break;  // has no line break
+    nlohmann::json json;
+    with_source(fmt::format("{}, line {}", path.string(), ++number), [&] {
+      json = parse_json(text);
+      if (!has_step(json))
+        throw InputError("damaged: expected a JSON object with the integer 'step'");
+    });
+    use(text, json);
+  }
+  if (file.bad()) throw InputError(fmt::format("{}: cannot be read", path.string()));
 }
 
 }  // namespace
@@ -45,24 +64,13 @@ AppendFile open_json_lines(const std::filesystem::path& path, int64_t last_step)
 
 void for_each_json_line(const std::filesystem::path& path, bool is_finished,
                         const std::function<void(const std::string& line)>& use) {
-  auto file = open_to_read(path);
-  std::size_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    if (!is_finished && file.eof()) break;  // has no line break
-    with_source(fmt::format("{}, line {}", path.string(), ++number), [&] {
-      if (!has_step(parse_json(line)))
-        throw InputError("damaged: expected a JSON object with the integer 'step'");
-    });
-    use(line);
-  }
-  if (file.bad()) throw InputError(fmt::format("{}: cannot be read", path.string()));
+  read_lines(path, is_finished, [&](const std::string& text, const auto&) { use(text); });
 }
 
 std::vector<nlohmann::json> read_json_lines(const std::filesystem::path& path, bool is_finished) {
   std::vector<nlohmann::json> lines;
-  for_each_json_line(path, is_finished, [&](const std::string& line) {
-    lines.push_back(nlohmann::json::parse(line));
-  });
+  read_lines(path, is_finished,
+             [&](const auto&, nlohmann::json& line) { lines.push_back(std::move(line)); });
   return lines;
 }
 

@@ -86,7 +86,7 @@ void check_is_run(const fs::path& path) {
                                  path.string(), runs));
   }
   throw InputError(fmt::format("{}: not a run directory: it has no {}{}", path.string(),
-                               RunFiles::recipe, replaced_clause(path)));
+                               RunFiles::recipe, RunDirectory::replaced_clause(path)));
 }
 
 /// Throws InputError if a file has another checksum. `advice`: what to do then.
@@ -122,7 +122,7 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
       return {std::move(found->checkpoint.weights), found->path};
     }
     throw InputError(fmt::format("{}: no checkpoint has been saved yet{}", directory,
-                                 replaced_clause(run.path())));
+                                 RunDirectory::replaced_clause(run.path())));
   }
   const auto file = run.file(RunFiles::model);
   if (!fs::exists(file) && !fs::exists(run.file(RunFiles::summary))) {
@@ -130,7 +130,7 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
         fmt::format("{0}: no best weights: the run has no evaluation with a finite validation loss "
                     "yet; resume it (attend train --resume {0}), or load Weights::last (--weights "
                     "last){1}",
-                    directory, replaced_clause(run.path())));
+                    directory, RunDirectory::replaced_clause(run.path())));
   }
   auto content = load_safetensors(file);
   check_run_id(file, metadata_value(content.metadata, kRunId), run.record().run_id);

@@ -90,7 +90,7 @@ void check_can_overwrite(const fs::path& directory, bool overwrite) {
     throw InputError(fmt::format("{} {}: choose another directory{}{}", directory.string(),
                                  is_free(directory) ? "contained a run" : "exists and is not empty",
                                  is_run ? ", or overwrite it (`overwrite`)" : "",
-                                 replaced_clause(directory)));
+                                 RunDirectory::replaced_clause(directory)));
   }
   if (is_run) return;
   throw InputError(fmt::format(
@@ -227,7 +227,7 @@ void delete_replaced(const fs::path& directory) {
   fs::remove_all(deleted, ignored);
 }
 
-std::string replaced_clause(const fs::path& directory) {
+std::string RunDirectory::replaced_clause(const fs::path& directory) {
   if (!has_replaced(directory)) return {};
   return fmt::format(
       "; {} contains the run that was to be overwritten: use this directory, or overwrite {}",

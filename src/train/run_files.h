@@ -40,10 +40,6 @@ class ATTEND_API NewRunDirectory {
 /// the replaced run is either complete or no longer has its name.
 ATTEND_API void delete_replaced(const std::filesystem::path& directory);
 
-/// Returns a clause for messages about `directory` that names the run that it replaces, or an empty
-/// string if there is none.
-ATTEND_API std::string replaced_clause(const std::filesystem::path& directory);
-
 /// Returns a clause for messages about a directory that is not a run itself, but contains runs,
 /// such as "a sweep with the runs lr=0.1, lr=0.2". Returns an empty string if it contains none.
 ATTEND_API std::string runs_clause(const std::filesystem::path& directory);

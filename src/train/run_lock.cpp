@@ -35,14 +35,12 @@ bool lock(int descriptor) {
   return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
 }
 
-/// Returns true if the file is still the lock file of the directory: another process may have
-/// renamed the directory after this one has opened the file.
-bool is_lock_file_of(const std::filesystem::path& directory, int descriptor) {
+/// Returns true if `path` still is the open file or directory: it may have been renamed since.
+bool is_in_place(int descriptor, const std::filesystem::path& path) {
   struct stat own {};
   struct stat found {};
-  return ::fstat(descriptor, &own) == 0 &&
-         ::stat((directory / RunLock::kFile).c_str(), &found) == 0 && own.st_dev == found.st_dev &&
-         own.st_ino == found.st_ino;
+  return ::fstat(descriptor, &own) == 0 && ::stat(path.c_str(), &found) == 0 &&
+         own.st_dev == found.st_dev && own.st_ino == found.st_ino;
 }
 
 }  // namespace
@@ -54,7 +52,7 @@ RunLock::RunLock(std::filesystem::path directory)
     throw InputError(
         fmt::format("{} cannot be written: {}", directory_.string(), std::strerror(errno)));
   }
-  if (!lock(descriptor_) || !is_lock_file_of(directory_, descriptor_)) {
+  if (!lock(descriptor_) || !is_in_place(descriptor_, directory_ / kFile)) {
     const auto holder = content_of(descriptor_);
     ::close(descriptor_);
     throw InputError(
@@ -79,12 +77,7 @@ RunLock::~RunLock() {
 }
 
 void RunLock::check_in_place(const std::string& lost) const {
-  struct stat own {};
-  struct stat found {};
-  if (::fstat(directory_descriptor_, &own) == 0 && ::stat(directory_.c_str(), &found) == 0 &&
-      own.st_dev == found.st_dev && own.st_ino == found.st_ino) {
-    return;
-  }
+  if (is_in_place(directory_descriptor_, directory_)) return;
   throw std::runtime_error(fmt::format(
       "{}: the run directory was removed, moved or replaced during training, so {} cannot be "
       "saved; if it was moved, resume the run from its new path",

@@ -191,6 +191,9 @@ class ATTEND_API RunDirectory {
   ///
   ///     RunDirectory::replaced("runs/demo") == "runs/.demo.replaced"
   static std::filesystem::path replaced(const std::filesystem::path& path);
+  /// Returns a clause for messages about `path` that names the run that it replaces, or an empty
+  /// string if there is none.
+  static std::string replaced_clause(const std::filesystem::path& path);
 
   /// The path of the directory.
   const std::filesystem::path& path() const { return path_; }
