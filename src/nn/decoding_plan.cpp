@@ -1,7 +1,6 @@
 #include "nn/decoding_plan.h"
 
 #include "attend/nn/kv_cache.h"
-#include "attend/nn/norms.h"
 #include "attend/nn/qk_norm.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/sliding_window.h"
@@ -25,15 +24,9 @@ const Module* exactly(const torch::nn::Module* module) {
 }
 
 std::optional<StepNorm> norm_of(const torch::nn::AnyModule& any) {
-  static const torch::Tensor no_bias;
   const auto module = any.ptr();
-  if (const auto* norm = exactly<LayerNormImpl>(module.get())) {
-    return StepNorm{norm->weight, norm->bias, norm->options.eps(), /*subtracts_mean=*/true};
-  }
-  if (const auto* norm = exactly<RMSNormImpl>(module.get())) {
-    const auto eps = norm->options.eps().value_or(std::numeric_limits<float>::epsilon());
-    return StepNorm{norm->weight, no_bias, eps, /*subtracts_mean=*/false};
-  }
+  if (const auto* norm = exactly<LayerNormImpl>(module.get())) return step_of(*norm);
+  if (const auto* norm = exactly<RMSNormImpl>(module.get())) return step_of(*norm);
   return {};
 }
 
@@ -183,6 +176,16 @@ torch::Tensor DecodingPlan::run(const torch::Tensor& x) {
                             });
   }
   return y;
+}
+
+StepNorm step_of(const LayerNormImpl& norm) {
+  return {norm.weight, norm.bias, norm.options.eps(), /*subtracts_mean=*/true};
+}
+
+StepNorm step_of(const RMSNormImpl& norm) {
+  static const torch::Tensor no_bias;
+  const auto eps = norm.options.eps().value_or(std::numeric_limits<float>::epsilon());
+  return {norm.weight, no_bias, eps, /*subtracts_mean=*/false};
 }
 
 torch::Tensor decoding_step(const MultiheadAttentionImpl& attention, const torch::Tensor& x,

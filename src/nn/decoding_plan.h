@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/nn/norms.h"
 #include "attend/nn/rotary.h"
 #include "attend/nn/transformer_block.h"
 #include "ops/decoding_step.h"
@@ -58,6 +59,10 @@ class DecodingPlan {
 /// undefined tensor if operators must compute it.
 torch::Tensor decoding_step(const MultiheadAttentionImpl& attention, const torch::Tensor& x,
                             const AttentionArgs& args, const ForwardState& state);
+
+/// Return the norm of the rows of a step. It refers to the tensors of the module.
+StepNorm step_of(const LayerNormImpl& norm);
+StepNorm step_of(const RMSNormImpl& norm);
 
 /// Returns the step of a feed-forward for a few rows `x`, or std::nullopt if operators must compute
 /// it. With a norm, this is the residual branch x + feed_forward(norm(x)).

@@ -1,7 +1,7 @@
 #include "attend/nn/norms.h"
 
 #include "nn/checks.h"
-#include "ops/decoding_step.h"
+#include "nn/decoding_plan.h"
 #include "ops/math_type.h"
 
 #include <ATen/autocast_mode.h>
@@ -9,7 +9,6 @@
 #include <torch/nn/functional/normalization.h>
 
 #include <cmath>
-#include <limits>
 
 namespace attend {
 
@@ -27,7 +26,7 @@ void LayerNormImpl::reset() {
 
 torch::Tensor LayerNormImpl::forward(const torch::Tensor& x) {
   check_last_dimension("LayerNorm", x, options.width());
-  const auto y = norm_of_few_rows(x, {weight, bias, options.eps(), /*subtracts_mean=*/true});
+  const auto y = norm_of_few_rows(x, step_of(*this));
   return y.defined() ? y : torch::layer_norm(x, {options.width()}, weight, bias, options.eps());
 }
 
@@ -51,8 +50,7 @@ void RMSNormImpl::reset() {
 
 torch::Tensor RMSNormImpl::forward(const torch::Tensor& x) {
   check_last_dimension("RMSNorm", x, options.width());
-  const auto eps = options.eps().value_or(std::numeric_limits<float>::epsilon());
-  const auto y = norm_of_few_rows(x, {weight, {}, eps, /*subtracts_mean=*/false});
+  const auto y = norm_of_few_rows(x, step_of(*this));
   if (y.defined()) return y;
   // Autocast selects the dtypes itself.
   const bool is_wider = weight.element_size() > x.element_size() &&
