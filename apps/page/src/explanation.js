@@ -173,6 +173,7 @@ class ExplanationView {
 
   openAll(open) {
     for (const { element } of this.panels) element.open = open;
+    this.update(); // builds the steps at once; their toggle events arrive later
   }
 
   /** Returns a step: its element, and functions that fill it when it is open. */

@@ -249,7 +249,7 @@ describe("steps", () => {
   test("of tokens that are called before and after have cells", async () => {
     const page = await openData(makeExplanations(["before", "after"]));
     await page.getByRole("button", { name: "Open all steps" }).click();
-    assert.ok(await cellOf(page, "Scores", "S", "after", "before").isVisible());
+    await cellOf(page, "Scores", "S", "after", "before").waitFor();
     assert.equal(await page.locator("table.comparison").count(), 1);
     assert.deepEqual(page.problems, []);
   });

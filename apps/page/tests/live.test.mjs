@@ -129,7 +129,7 @@ describe("the page of a run that is trained", { skip: ATTEND ? false : "no ATTEN
   test("says that the server has ended", async () => {
     training.kill("SIGINT");
     await page.locator(".live[data-state=lost]").waitFor();
-    assert.ok(await page.locator("#curves .chart").first().isVisible());
+    await page.locator("#curves .chart").first().waitFor();
   });
 });
 

@@ -93,7 +93,7 @@ describe("every page", () => {
     const html = PAGES.written();
     const page = await open(html, { javaScriptEnabled: false });
     const [first] = dataOf(html).samples.at(-1).samples;
-    assert.ok(await page.locator("#samples th", { hasText: first.input }).first().isVisible());
+    await page.locator("#samples th", { hasText: first.input }).first().waitFor();
     assert.equal(await page.locator("main > section").count(), 6);
     assert.equal(await page.locator("table:visible").count(), html.split("<table>").length - 1);
     assert.ok(!(await page.locator("nav").isVisible()));
@@ -119,7 +119,7 @@ describe("every page", () => {
       attention: [{ ...usual().attention[0], weights: "!" }],
     });
     assert.equal(await page.getByRole("alert").count(), 1);
-    assert.ok(await page.locator("#attention table").isVisible());
+    await page.locator("#attention table").waitFor();
     assert.equal(await page.locator(".scatter circle").count(), usual().embeddings.tokens.length);
   });
 
@@ -388,7 +388,7 @@ describe("a comparison", () => {
 
   test("has the tables of the runs in front", async () => {
     const page = await openData(comparison());
-    assert.ok(await page.locator("#runs table").first().isVisible());
+    await page.locator("#runs table").first().waitFor();
     assert.deepEqual(await page.locator("nav a").allTextContents(), ["Runs", "Curves"]);
     assert.equal(await page.locator("#runs .scroll > table").count(), 2);
     assert.equal(await page.locator("#runs p").count(), 1);
@@ -398,7 +398,7 @@ describe("a comparison", () => {
     const html = PAGES.compared();
     const page = await open(html, { javaScriptEnabled: false });
     const [{ label }] = dataOf(html).comparison;
-    assert.ok(await page.getByRole("columnheader", { name: label }).first().isVisible());
+    await page.getByRole("columnheader", { name: label }).first().waitFor();
     assert.equal(await page.locator("table:visible").count(), html.split("<table>").length - 1);
   });
 });
