@@ -204,7 +204,7 @@ bool is_half(const torch::Tensor& logits, const torch::Tensor& targets) {
 torch::Tensor summed_cross_entropy(const torch::Tensor& logits, const torch::Tensor& targets,
                                    int64_t ignore_index) {
   if (can_use_fast_kernels({&logits, &targets}) && is_supported(logits, targets, ignore_index)) {
-    return torch::GradMode::is_enabled() && logits.requires_grad()
+    return computes_gradients({&logits})
                ? CrossEntropyFunction::apply(logits, targets, ignore_index)
                : run_kernel(logits, targets, ignore_index).sum;
   }

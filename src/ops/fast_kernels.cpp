@@ -53,6 +53,13 @@ bool is_dual(const torch::Tensor& tensor) {
   return tensor.defined() && tensor._fw_grad(/*level=*/0).defined();
 }
 
+bool computes_gradients(std::initializer_list<const torch::Tensor*> tensors) {
+  return torch::GradMode::is_enabled() &&
+         std::any_of(tensors.begin(), tensors.end(), [](const torch::Tensor* tensor) {
+           return tensor->defined() && tensor->requires_grad();
+         });
+}
+
 bool in_functorch_transform() {
   return c10::impl::tls_is_dispatch_key_included(c10::DispatchKey::FuncTorchDynamicLayerFrontMode);
 }
@@ -66,13 +73,8 @@ bool can_use_fast_kernels(std::initializer_list<const torch::Tensor*> tensors) {
 }
 
 bool can_use_inference_kernels(std::initializer_list<const torch::Tensor*> tensors) {
-  if (no_inference_kernels_guards > 0) return false;
-  const bool computes_gradients =
-      torch::GradMode::is_enabled() &&
-      std::any_of(tensors.begin(), tensors.end(), [](const torch::Tensor* tensor) {
-        return tensor->defined() && tensor->requires_grad();
-      });
-  return !computes_gradients && can_use_fast_kernels(tensors) && !autocast_dtype(torch::kCPU);
+  return no_inference_kernels_guards == 0 && !computes_gradients(tensors) &&
+         can_use_fast_kernels(tensors) && !autocast_dtype(torch::kCPU);
 }
 
 }  // namespace attend

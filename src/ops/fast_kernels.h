@@ -17,6 +17,10 @@ bool is_plain(const torch::Tensor& tensor);
 /// Returns true if `tensor` is defined and a dual number of forward-mode AD.
 bool is_dual(const torch::Tensor& tensor);
 
+/// Returns true if gradients are enabled and one of the tensors, which may be undefined, requires
+/// one.
+bool computes_gradients(std::initializer_list<const torch::Tensor*> tensors);
+
 /// Returns true inside a transform of functorch such as vmap, in which LibTorch refuses autograd
 /// functions in C++, also those of tensors that are not transformed.
 bool in_functorch_transform();

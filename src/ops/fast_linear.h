@@ -16,6 +16,15 @@ ATTEND_API std::optional<torch::Tensor> fast_linear(const torch::Tensor& x,
                                                     const torch::Tensor& weight,
                                                     const torch::Tensor& bias);
 
+/// Returns true if LibTorch has oneDNN and the program has not switched it off.
+ATTEND_API bool can_use_one_dnn();
+
+/// Returns `x` W^T + `bias`, computed by oneDNN, as are its gradients. Requires `can_use_one_dnn()`
+/// and, of `weight` (N, K), rows or columns that are contiguous and do not overlap. `x` (..., K)
+/// must not be empty, and all dtypes be float32 or all bfloat16.
+ATTEND_API torch::Tensor one_dnn_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                                        const torch::Tensor& bias);
+
 /// The rows of a weight, or of its copy in another format.
 using WeightRows = std::variant<FloatRows, Int8Rows, Int4Rows>;
 

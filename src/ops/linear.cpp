@@ -1,6 +1,8 @@
 #include "attend/ops/linear.h"
 
+#include "ops/autocast.h"
 #include "ops/cpu_features.h"
+#include "ops/double_backward.h"
 #include "ops/fast_kernels.h"
 #include "ops/fast_linear.h"
 #include "ops/in_parallel.h"
@@ -10,6 +12,8 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/ops/linear.h>
 #include <ATen/record_function.h>
+#include <c10/core/impl/LocalDispatchKeySet.h>
+#include <torch/csrc/autograd/custom_function.h>
 
 #include <algorithm>
 #include <array>
@@ -21,6 +25,9 @@
 
 namespace attend {
 namespace {
+
+using torch::autograd::AutogradContext;
+using torch::autograd::variable_list;
 
 /// Elements of a weight for which a thread is worth its start.
 constexpr int64_t kElementsPerThread = 16 * 1024;
@@ -161,18 +168,50 @@ bool supports(const torch::Tensor& x, const torch::Tensor& weight, const torch::
   return types_match && shapes_match && x.numel() > 0 && weight.numel() > 0;
 }
 
-bool can_use_one_dnn() {
-  return one_dnn() && at::globalContext().userEnabledMkldnn();
-}
-
-torch::Tensor one_dnn_linear(const torch::Tensor& x, const torch::Tensor& weight,
-                             const torch::Tensor& bias) {
+torch::Tensor call_one_dnn(const torch::Tensor& x, const torch::Tensor& weight,
+                           const torch::Tensor& bias) {
   // oneDNN ignores the strides of the bias.
   const auto optional_bias = bias.defined() ? std::make_optional(bias.contiguous()) : std::nullopt;
   return one_dnn()->linear.call(x, weight, optional_bias, /*attr=*/"none",
                                 /*scalars=*/c10::List<std::optional<at::Scalar>>(),
                                 /*algorithm=*/"");
 }
+
+/// Returns `matrix`, or a contiguous copy if `is_matrix` is false.
+torch::Tensor as_matrix(const torch::Tensor& matrix) {
+  return is_matrix(matrix) ? matrix : matrix.contiguous();
+}
+
+struct OneDnnLinear : torch::autograd::Function<OneDnnLinear> {
+  static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
+                               const torch::Tensor& weight,
+                               const std::optional<torch::Tensor>& bias) {
+    context->save_for_backward({x, weight, bias.value_or(torch::Tensor())});
+    return call_one_dnn(x, weight, bias.value_or(torch::Tensor()));
+  }
+
+  static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
+    const auto inputs = context->get_saved_variables();
+    const auto &x = inputs[0], &weight = inputs[1], &bias = inputs[2];
+    const auto& gradient = output_gradients[0];  // (..., N)
+    if (torch::GradMode::is_enabled() || !can_use_fast_kernels({&gradient})) {
+      const auto linear = [](const variable_list& tensors) {
+        return torch::linear(tensors[0], tensors[1], tensors[2]);
+      };
+      const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+      return differentiable_gradients(inputs, linear, gradient);
+    }
+    const auto rows = gradient.reshape({-1, weight.size(0)});  // (M, N)
+    variable_list gradients(3);
+    if (context->needs_input_grad(0)) gradients[0] = call_one_dnn(gradient, weight.t(), {});
+    if (context->needs_input_grad(1)) {
+      const auto columns = as_matrix(x.reshape({-1, weight.size(1)})).t();  // (K, M)
+      gradients[1] = call_one_dnn(rows.t(), columns, {});
+    }
+    if (bias.defined() && context->needs_input_grad(2)) gradients[2] = rows.sum(0);
+    return gradients;
+  }
+};
 
 /// Returns `x` W^T + `bias`, whose rows `multiply(product, range)` computes. `x` (..., K), W (N,
 /// K).
@@ -240,9 +279,9 @@ torch::Tensor prepared_linear(const torch::Tensor& x, const torch::Tensor& weigh
                               const PreparedWeight& copy, const torch::Tensor& bias) {
   switch (copy.format) {
     case WeightFormat::packed:
-      return one_dnn_linear(x, copy.elements, bias);
+      return call_one_dnn(x, copy.elements, bias);
     case WeightFormat::bf16: {
-      const auto y = one_dnn_linear(x.to(torch::kBFloat16), copy.elements, {});
+      const auto y = call_one_dnn(x.to(torch::kBFloat16), copy.elements, {});
       return bias.defined() ? y + bias : y.to(x.scalar_type());  // a sum has the dtype of the bias
     }
     case WeightFormat::int8:
@@ -340,6 +379,17 @@ bool supports(const torch::Tensor& weight, WeightFormat format) {
 
 }  // namespace
 
+bool can_use_one_dnn() {
+  return one_dnn() && at::globalContext().userEnabledMkldnn();
+}
+
+torch::Tensor one_dnn_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                             const torch::Tensor& bias) {
+  if (!computes_gradients({&x, &weight, &bias})) return call_one_dnn(x, weight, bias);
+  // An autograd function accepts no undefined tensor.
+  return OneDnnLinear::apply(x, weight, bias.defined() ? std::make_optional(bias) : std::nullopt);
+}
+
 std::optional<WeightRows> weight_rows(const torch::Tensor& weight, int64_t rows) {
   if (!prefers_row_product(rows, weight)) return {};
   const auto* copy = copy_for(weight, rows);
@@ -348,19 +398,21 @@ std::optional<WeightRows> weight_rows(const torch::Tensor& weight, int64_t rows)
 
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                          const torch::Tensor& bias) {
-  if (torch::GradMode::is_enabled() && weight.requires_grad()) {
+  if (computes_gradients({&weight})) {
     // The optimizer may change the weight in a way that its version does not show.
     const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
     if (auto* copy = find_copy(owner)) copy->is_valid = false;
   }
-  if (!can_use_inference_kernels({&x, &weight, &bias}) || !supports(x, weight, bias)) {
-    return std::nullopt;
-  }
+  if (!supports(x, weight, bias)) return std::nullopt;
   const auto rows = x.numel() / x.size(-1);
-  if (const auto* copy = copy_for(weight, rows)) return prepared_linear(x, weight, *copy, bias);
-  if (prefers_row_product(rows, weight)) return float_product(x, weight, bias);
-  const bool prefers_one_dnn = x.scalar_type() == torch::kFloat && can_use_one_dnn() &&
-                               mkl_is_slow() && is_large(rows, weight);
+  if (can_use_inference_kernels({&x, &weight, &bias})) {
+    if (const auto* copy = copy_for(weight, rows)) return prepared_linear(x, weight, *copy, bias);
+    if (prefers_row_product(rows, weight)) return float_product(x, weight, bias);
+  }
+  const bool prefers_one_dnn = x.scalar_type() == torch::kFloat && mkl_is_slow() &&
+                               is_large(rows, weight) && can_use_one_dnn() &&
+                               can_use_fast_kernels({&x, &weight, &bias}) &&
+                               !autocast_dtype(torch::kCPU);
   if (!prefers_one_dnn) return std::nullopt;
   return one_dnn_linear(x, weight, bias);
 }

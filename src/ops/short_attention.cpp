@@ -200,10 +200,9 @@ std::optional<torch::Tensor> short_attention(const torch::Tensor& query, const t
   if (options.dropout > 0.0 || !can_use_fast_kernels({&query, &key, &value})) return {};
   if (!is_supported(query, key, value)) return {};
   const double scale = options.scale.value_or(1.0 / std::sqrt(static_cast<double>(query.size(-1))));
-  const bool has_gradient = torch::GradMode::is_enabled() &&
-                            (query.requires_grad() || key.requires_grad() || value.requires_grad());
-  return has_gradient ? ShortAttentionFunction::apply(query, key, value, scale, causal)
-                      : run_kernel(query, key, value, scale, causal).output;
+  return computes_gradients({&query, &key, &value})
+             ? ShortAttentionFunction::apply(query, key, value, scale, causal)
+             : run_kernel(query, key, value, scale, causal).output;
 }
 
 }  // namespace attend

@@ -3,6 +3,7 @@
 #include "attend/ops/fast_kernels.h"
 #include "attend/ops/flop_counter.h"
 #include "ops/autocast.h"
+#include "ops/fast_linear.h"
 #include "support/close.h"
 #include "support/kernels.h"
 #include "support/rounding.h"
@@ -19,6 +20,7 @@
 #include <algorithm>
 #include <functional>
 #include <set>
+#include <sstream>
 #include <string>
 #include <tuple>
 
@@ -46,6 +48,40 @@ struct LinearTest : FixedSeed, testing::Test {
   torch::Tensor bias = torch::randn({300});
 };
 
+/// Inputs of random shapes and layouts: x (..., in), weight (out, in), and a bias (out), which may
+/// be undefined. Elements of `shape`, the sizes of x before the last one, are at least `min_size`.
+Tensors draw_inputs(int64_t in, int64_t out, int64_t min_size) {
+  std::vector<int64_t> shape;
+  for (auto dims = draw(0, 2); dims > 0; --dims) shape.push_back(draw(min_size, 5));
+  shape.push_back(in);
+  auto x = torch::randn(shape);
+  if (shape.size() > 1 && draw(0, 1) == 1) {  // strided
+    x = torch::randn({in + 3, shape[0] * 2}).t().slice(0, 0, -1, 2).slice(1, 1, in + 1);
+  }
+  auto weight = torch::randn({out, in});
+  switch (draw(0, 2)) {
+    case 0:
+      weight = torch::randn({in, out}).t();
+      break;
+    case 1:
+      weight = torch::randn({out + 5, in + 2}).slice(0, 2, out + 2).slice(1, 0, in);
+      break;
+  }
+  const std::vector<torch::Tensor> biases{{},
+                                          torch::randn({out}),
+                                          torch::randn({2 * out}).slice(0, 0, 2 * out, 2),
+                                          torch::randn({1}).expand({out})};
+  return {x, weight, biases.at(static_cast<std::size_t>(draw(0, 3)))};
+}
+
+std::string layout_of(const Tensors& inputs) {
+  std::ostringstream text;
+  for (const auto& each : inputs) {
+    if (each.defined()) text << each.sizes() << " with strides " << each.strides() << "; ";
+  }
+  return text.str();
+}
+
 TEST(Linear, EqualsTorchLinearForRandomShapesAndLayouts) {
   const torch::NoGradGuard no_grad;
   seed_afresh();
@@ -54,42 +90,110 @@ TEST(Linear, EqualsTorchLinearForRandomShapesAndLayouts) {
     const bool is_large = draw(0, 1) == 1;
     const auto in = is_large ? draw(363, 500) : draw(0, 400);
     const auto out = is_large ? draw(363, 500) : draw(0, 400);
-    std::vector<int64_t> shape;
-    for (auto dims = draw(0, 2); dims > 0; --dims) shape.push_back(draw(0, 5));
-    shape.push_back(in);
-    auto x = torch::randn(shape);
-    if (shape.size() > 1 && draw(0, 1) == 1) {  // strided
-      x = torch::randn({in + 3, shape[0] * 2}).t().slice(0, 0, -1, 2).slice(1, 1, in + 1);
-    }
-    auto weight = torch::randn({out, in});
-    switch (draw(0, 2)) {
-      case 0:
-        weight = torch::randn({in, out}).t();
-        break;
-      case 1:
-        weight = torch::randn({out + 5, in + 2}).slice(0, 2, out + 2).slice(1, 0, in);
-        break;
-    }
-    const std::vector<torch::Tensor> biases{{},
-                                            torch::randn({out}),
-                                            torch::randn({2 * out}).slice(0, 0, 2 * out, 2),
-                                            torch::randn({1}).expand({out})};
-    const auto& bias = biases.at(static_cast<std::size_t>(draw(0, 3)));
-    SCOPED_TRACE(testing::Message() << "x " << x.sizes() << " strides " << x.strides() << " weight "
-                                    << weight.sizes() << " strides " << weight.strides());
+    const auto inputs = draw_inputs(in, out, /*min_size=*/0);
+    SCOPED_TRACE(layout_of(inputs));
     EXPECT_TRUE(
-        equals_in_float64(apply_linear(x, weight, bias), {x, weight, bias},
+        equals_in_float64(apply_linear(inputs[0], inputs[1], inputs[2]), inputs,
                           [](const Tensors& exact) { return plain(exact[0], exact[1], exact[2]); },
                           {.terms = in + 1}));
   }
 }
 
-TEST_F(LinearTest, ComputesGradientsWithTorchLinear) {
+struct OneDnnLinear : testing::Test {
+  void SetUp() override {
+    if (!can_use_one_dnn()) GTEST_SKIP() << "this LibTorch has no oneDNN";
+    seed_afresh();
+  }
+
+  /// Calls `derivatives(inputs, linear)` for random inputs, with the product of oneDNN, and
+  /// compares the results with those of `torch::linear` in float64. `derivatives` must not depend
+  /// on other random numbers.
+  static void check(
+      const std::function<Tensors(const Tensors&, const TensorFunction& linear)>& derivatives) {
+    for (int i = 0; i < 30; ++i) {
+      const auto in = draw(1, 40);
+      const auto out = draw(1, 40);
+      auto inputs = draw_inputs(in, out, /*min_size=*/1);
+      if (!inputs[2].defined()) inputs.pop_back();
+      SCOPED_TRACE(layout_of(inputs));
+      const auto bias = [](const Tensors& all) {
+        return all.size() < 3 ? torch::Tensor() : all[2];
+      };
+      const auto found = derivatives(
+          inputs, [&](const Tensors& all) { return one_dnn_linear(all[0], all[1], bias(all)); });
+      const auto expected = [&](const Tensors& exact) {
+        return derivatives(exact,
+                           [&](const Tensors& all) { return plain(all[0], all[1], bias(all)); });
+      };
+      const auto terms = std::max({in, out, inputs[0].numel() / in}) + 1;
+      EXPECT_TRUE(equals_in_float64(found, inputs, expected, {.terms = terms}));
+    }
+  }
+};
+
+/// Returns leaves that share the elements of `inputs`.
+Tensors as_leaves(const Tensors& inputs) {
+  Tensors leaves;
+  for (const auto& each : inputs) leaves.push_back(each.detach().requires_grad_());
+  return leaves;
+}
+
+TEST_F(OneDnnLinear, HasTheGradientsOfTorchLinear) {
+  check([](const Tensors& inputs, const TensorFunction& linear) {
+    const auto leaves = as_leaves(inputs);
+    return torch::autograd::grad({linear(leaves).square().sum()}, leaves);
+  });
+}
+
+TEST_F(OneDnnLinear, HasTheSecondGradientsOfTorchLinear) {
+  check([](const Tensors& inputs, const TensorFunction& linear) {
+    const auto leaves = as_leaves(inputs);
+    const auto first = torch::autograd::grad({linear(leaves).square().sum()}, leaves, {}, {},
+                                             /*create_graph=*/true);
+    auto sum = torch::zeros({}, inputs[0].options());
+    for (const auto& each : first) sum = sum + each.square().sum();
+    return torch::autograd::grad({sum}, leaves);
+  });
+}
+
+TEST_F(OneDnnLinear, ComputesOnlyRequiredGradients) {
+  const auto x = torch::randn({3, 20});
+  const auto weight = torch::randn({30, 20});
+  const auto trained = torch::randn({30}).requires_grad_();
+  const auto y = one_dnn_linear(x, weight, trained);
+  EXPECT_FALSE(calls(operators_of([&] { y.sum().backward(); }), "mkldnn::_linear_pointwise"));
+  EXPECT_TRUE(torch::equal(trained.grad(), torch::full({30}, 3.0)));
+}
+
+TEST_F(OneDnnLinear, HasGradientsInFloat32UnderAutocast) {
+  const auto inputs = as_leaves({torch::randn({3, 20}), torch::randn({30, 20})});
+  const auto gradients = [&](bool create_graph) {
+    const auto y = one_dnn_linear(inputs[0], inputs[1], {});
+    const AutocastGuard autocast(torch::kCPU, {.enabled = true, .dtype = torch::kBFloat16});
+    return torch::autograd::grad({y.sum()}, inputs, {}, {}, create_graph);
+  };
+  for (const bool create_graph : {false, true}) {
+    const auto found = gradients(create_graph);
+    EXPECT_TRUE(close(found[0], inputs[1].sum(0).expand({3, 20}), 1e-5));
+    EXPECT_TRUE(close(found[1], inputs[0].sum(0).expand({30, 20}), 1e-5));
+  }
+}
+
+TEST_F(LinearTest, ComputesGradientsOfSmallWeightsWithTorchLinear) {
   const torch::AutoGradMode with_grad(true);
-  const auto leaf = weight.clone().requires_grad_();
-  const auto names = operators_of([&] { apply_linear(x, leaf, bias).sum().backward(); });
+  const auto leaf = weight.slice(0, 0, 100).clone().requires_grad_();
+  const auto names = operators_of([&] { apply_linear(x, leaf).sum().backward(); });
   EXPECT_TRUE(calls(names, "aten::linear"));
-  EXPECT_TRUE(close(leaf.grad(), x.sum(at::IntArrayRef{0, 1}).expand_as(weight), 1e-4));
+  EXPECT_TRUE(close(leaf.grad(), x.sum(at::IntArrayRef{0, 1}).expand_as(leaf), 1e-4));
+}
+
+TEST_F(LinearTest, HasTheSameBitsWithGradientsAsWithoutInferenceKernels) {
+  const NoInferenceKernelsGuard guard;
+  for (const auto& x : {torch::randn({2, 480}), torch::randn({40, 480})}) {
+    const auto expected = apply_linear(x, weight, bias);
+    const torch::AutoGradMode with_grad(true);
+    EXPECT_TRUE(torch::equal(apply_linear(x, weight.detach().requires_grad_(), bias), expected));
+  }
 }
 
 TEST_F(LinearTest, TracesOnlyTorchLinear) {

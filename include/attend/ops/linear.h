@@ -28,16 +28,17 @@ struct EnumNames<WeightFormat> {
 /// Returns `x` W^T + `bias`, as `torch::linear` does: `x` (..., K), `weight` W (N, K), `bias` (N)
 /// or undefined; the result is (..., N). Throws c10::Error if the shapes do not match.
 ///
-/// If no gradients are computed, the following products on a CPU use other kernels than
-/// `torch::linear`. Their results differ by rounding errors.
-/// - Products with a weight for which `prepare_weight` was called use its copy.
-/// - Products of 1 to 8 rows of `x` with a weight in float32 whose rows are contiguous use kernels
-/// of
-///   this library, which read the weight at the speed of the memory.
-/// - On AMD processors with AVX2, other large products in float32 use oneDNN instead of MKL.
+/// The following products on a CPU use other kernels than `torch::linear`. Their results differ by
+/// rounding errors.
+/// - If no gradients are computed: products with a weight for which `prepare_weight` was called use
+///   its copy. Products of 1 to 8 rows of `x` with a weight in float32 whose rows are contiguous
+///   use kernels of this library, which read the weight at the speed of the memory.
+/// - On AMD processors with AVX2, other large products in float32 use oneDNN instead of MKL, and so
+///   do their gradients.
 ///
-/// Under autocast, in traces, while a `NoInferenceKernelsGuard` exists, on other devices and if the
-/// environment variable ATTEND_FAST is 0, this function always calls `torch::linear`.
+/// While a `NoInferenceKernelsGuard` exists, only the last of these are used. Under autocast, in
+/// traces, on other devices and if the environment variable ATTEND_FAST is 0, this function always
+/// calls `torch::linear`.
 ///
 ///     auto y = apply_linear(x, feed_forward->up);  // (B, T, K) -> (B, T, N)
 ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
