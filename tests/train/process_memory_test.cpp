@@ -2,14 +2,19 @@
 
 #include "support/small_runs.h"
 
+#include <c10/core/CPUAllocator.h>
+#include <c10/core/alignment.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <torch/types.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <memory>
+#include <thread>
+#include <vector>
 
 namespace attend::train {
 namespace {
@@ -63,6 +68,57 @@ TEST(KeepFreedMemoryGuard, KeepsLargeBlocks) {
     EXPECT_LT(page_faults_of_allocation(), few) << "the end of a nested guard frees memory";
   }
   EXPECT_GT(page_faults_of_allocation(), 0);
+}
+
+TEST(KeepFreedMemoryGuard, ReusesTheBlockOfATensorForOneOfTheSameSize) {
+  const KeepFreedMemoryGuard memory;
+  for (const int64_t size : {1'000, 70'000, 5'000'000, 80'000'000}) {
+    auto first = torch::empty({size}, torch::kByte);
+    const auto next = torch::empty({size}, torch::kByte);  // ends the block of `first`
+    const auto* address = first.data_ptr();
+    first.reset();
+    EXPECT_EQ(torch::empty({size}, torch::kByte).data_ptr(), address) << size;
+  }
+}
+
+TEST(KeepFreedMemoryGuard, AllocatesTensorsThatOutliveIt) {
+  std::vector<torch::Tensor> tensors;
+  {
+    const KeepFreedMemoryGuard memory;
+    EXPECT_NE(c10::GetCPUAllocator(), c10::GetDefaultCPUAllocator());
+    for (const int64_t size : {0, 1, 63, 64, 65, 1'000'000})
+      tensors.push_back(torch::full({size}, 7, torch::kByte));
+    // After a failure, glibc serves a thread from another part of the memory.
+    std::thread([] {
+      EXPECT_THROW(torch::empty({int64_t{1} << 62}, torch::kByte), c10::Error);
+    }).join();
+  }
+  for (auto& tensor : tensors) {
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor.data_ptr()) % c10::gAlignment, 0U);
+    const auto size = tensor.numel();
+    tensor.resize_({size + 100});
+    EXPECT_TRUE(tensor.slice(0, 0, size).eq(7).all().item<bool>());
+  }
+}
+
+TEST(KeepFreedMemoryGuard, KeepsTheAllocatorOfTheProgram) {
+  struct Own : c10::Allocator {
+    c10::DataPtr allocate(std::size_t size) override {
+      return c10::GetDefaultCPUAllocator()->allocate(size);
+    }
+    void copy_data(void* destination, const void* source, std::size_t size) const override {
+      default_copy_data(destination, source, size);
+    }
+  };
+  static Own own;
+  auto* const before = c10::GetCPUAllocator();
+  c10::SetCPUAllocator(&own);
+  {
+    const KeepFreedMemoryGuard memory;
+    EXPECT_EQ(c10::GetCPUAllocator(), &own);
+  }
+  EXPECT_EQ(c10::GetCPUAllocator(), &own);
+  c10::SetCPUAllocator(before);
 }
 
 TEST(KeepFreedMemoryGuard, ExistsWhileATrainerRuns) {
