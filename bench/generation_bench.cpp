@@ -66,6 +66,19 @@ void GenerateBatch(benchmark::State& state) {
 }
 BENCHMARK(GenerateBatch)->Arg(1)->Arg(8)->Arg(32)->Unit(benchmark::kMillisecond);
 
+/// Two callers generate with one model at the same time, each with `state.range(0)` threads of
+/// LibTorch.
+void GenerateAtOnce(benchmark::State& state) {
+  static auto model = language_model(256, 0);
+  constexpr int64_t kTokens = 200;
+  const auto threads = torch::get_num_threads();
+  torch::set_num_threads(static_cast<int>(state.range(0)));
+  for (auto _ : state) generate(model, {1}, {.max_new_tokens = kTokens, .seed = 1});
+  torch::set_num_threads(threads);
+  set_time_per_token(state, kTokens);
+}
+BENCHMARK(GenerateAtOnce)->Arg(1)->Arg(2)->Threads(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+
 /// Prefill of 1,024 tokens with a vocabulary of 32,000. Computes the logits of the last
 /// `state.range(0)` positions; 0 = all.
 void Prefill(benchmark::State& state) {

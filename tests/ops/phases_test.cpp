@@ -4,6 +4,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <thread>
@@ -51,6 +52,30 @@ TEST(InPhases, RunsOnSeveralThreadsAtTheSameTime) {
   first.join();
   second.join();
   EXPECT_EQ(right, 40);
+}
+
+/// Returns the number of parts of a call on a new thread that may use all cores. `calls`: of these,
+/// the parts of the last one are counted.
+int64_t parts_with_all_cores(int64_t cores, int calls) {
+  std::atomic<int64_t> parts = 0;
+  std::thread([&] {
+    at::set_num_threads(static_cast<int>(cores));
+    for (int i = 0; i < calls; ++i) {
+      parts = 0;
+      in_parallel(1'000, 1, [&](int64_t /*begin*/, int64_t /*end*/) { ++parts; });
+    }
+  }).join();
+  return parts;
+}
+
+TEST(InParallel, SharesTheCoresWithOtherCallers) {
+  const auto cores = std::max<int64_t>(1, std::thread::hardware_concurrency());
+  const auto shared = std::max<int64_t>(1, cores / 2);
+  in_parallel(1, 1, [&](int64_t /*begin*/, int64_t /*end*/) {
+    EXPECT_LE(parts_with_all_cores(cores, 1'000), shared);
+  });
+  EXPECT_LE(parts_with_all_cores(cores, 1), shared) << "the other caller is expected again soon";
+  EXPECT_EQ(parts_with_all_cores(cores, 1'000), cores);
 }
 
 TEST(InPhases, RunsInAParallelRegion) {
