@@ -5,9 +5,7 @@
 
 #include "attend/train/adamw.h"
 #include "attend/train/answer.h"
-#include "attend/train/background_checkpoint_sink.h"
-#include "attend/train/background_observer.h"
-#include "attend/train/background_thread.h"
+#include "attend/train/background.h"
 #include "attend/train/batch.h"
 #include "attend/train/checkpoint.h"
 #include "attend/train/checkpoint_store.h"

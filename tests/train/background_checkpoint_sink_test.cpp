@@ -1,5 +1,4 @@
-#include "attend/train/background_checkpoint_sink.h"
-
+#include "attend/train/background.h"
 #include "support/throws.h"
 
 #include <gmock/gmock.h>

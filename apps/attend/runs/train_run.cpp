@@ -3,7 +3,7 @@
 #include "attend/io/files.h"
 #include "attend/io/utf8.h"
 #include "attend/nn/parameter_count.h"
-#include "attend/train/background_observer.h"
+#include "attend/train/background.h"
 #include "attend/train/checksum.h"
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"

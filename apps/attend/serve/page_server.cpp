@@ -1,7 +1,7 @@
 #include "serve/page_server.h"
 
 #include "attend/input_error.h"
-#include "attend/train/background_thread.h"
+#include "attend/train/background.h"
 #include "error_message.h"
 #include "json_text.h"
 #include "serve/live_run.h"

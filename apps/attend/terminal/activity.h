@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/background_thread.h"
+#include "attend/train/background.h"
 
 #include <cstdint>
 #include <memory>

@@ -1,4 +1,4 @@
-#include "attend/train/background_thread.h"
+#include "attend/train/background.h"
 
 #include <condition_variable>
 #include <csignal>
@@ -26,6 +26,27 @@ class BlockedSignals {
  private:
   sigset_t before_;
 };
+
+/// Calls `report` for each observer. Removes observers that throw, then rethrows the first
+/// exception.
+void deliver(const std::function<void(Observer&)>& report,
+             std::vector<std::shared_ptr<Observer>>& observers) {
+  std::exception_ptr failure;
+  std::erase_if(observers, [&](const auto& observer) {
+    try {
+      report(*observer);
+      return false;
+    } catch (...) {
+      if (!failure) failure = std::current_exception();
+      return true;
+    }
+  });
+  if (failure) std::rethrow_exception(failure);
+}
+
+// A new call of `save` or `save_best` waits until at most this many earlier calls are pending or
+// running.
+constexpr std::size_t kMaxPending = 1;
 
 }  // namespace
 
@@ -93,7 +114,7 @@ void BackgroundThread::add(std::function<void()> function) {
   state_->changed.notify_all();
 }
 
-void BackgroundThread::wait_for_at_most(std::size_t count) {
+void BackgroundThread::wait_for_at_most(std::size_t count) const {
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->functions.size() <= count; });
 }
@@ -101,6 +122,53 @@ void BackgroundThread::wait_for_at_most(std::size_t count) {
 void BackgroundThread::rethrow() const {
   const std::lock_guard lock(state_->mutex);
   if (state_->failure) std::rethrow_exception(state_->failure);
+}
+
+void BackgroundObserver::on_progress(const Progress& progress) {
+  thread_.rethrow();
+  add([progress](Observer& observer) { observer.on_progress(progress); });
+}
+
+void BackgroundObserver::on_evaluation(int64_t step, const Evaluation& evaluation) {
+  thread_.rethrow();
+  add([=](Observer& observer) { observer.on_evaluation(step, evaluation); });
+}
+
+void BackgroundObserver::on_finish() {
+  add([](Observer& observer) { observer.on_finish(); });
+  thread_.wait_for_at_most(0);
+  thread_.rethrow();
+}
+
+void BackgroundObserver::add(Report report) {
+  thread_.add(
+      [observers = observers_, report = std::move(report)] { deliver(report, *observers); });
+}
+
+void BackgroundCheckpointSink::save_best(const std::map<std::string, torch::Tensor>& weights) {
+  thread_.wait_for_at_most(kMaxPending);
+  thread_.rethrow();
+  thread_.add([sink = sink_, weights] { sink->save_best(weights); });
+}
+
+void BackgroundCheckpointSink::save(const Checkpoint& checkpoint) {
+  thread_.wait_for_at_most(kMaxPending);
+  thread_.rethrow();
+  thread_.add([sink = sink_, checkpoint] { sink->save(checkpoint); });
+}
+
+void BackgroundCheckpointSink::check() {
+  thread_.rethrow();
+}
+
+void BackgroundCheckpointSink::finish() {
+  thread_.wait_for_at_most(0);
+  thread_.rethrow();
+}
+
+std::string BackgroundCheckpointSink::latest_path() const {
+  thread_.wait_for_at_most(0);
+  return sink_->latest_path();
 }
 
 }  // namespace attend::train
