@@ -42,7 +42,6 @@
 #include "attend/train/sharded_optimizer.h"
 #include "attend/train/task.h"
 #include "attend/train/task_objective.h"
-#include "attend/train/tensorboard_log.h"
 #include "attend/train/text_windows.h"
 #include "attend/train/trainer.h"
 #include "attend/train/training_config.h"

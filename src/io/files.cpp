@@ -326,6 +326,17 @@ void throw_unwritable(const fs::path& path, int error) {
       fmt::format("{}: cannot be written: {}", path.string(), std::strerror(error)));
 }
 
+AppendFile::AppendFile(fs::path path, const char* mode)
+    : path_(std::move(path)), file_(std::fopen(path_.c_str(), mode)) {
+  if (!file_) throw_unwritable(path_, errno);
+  std::setvbuf(file_.get(), nullptr, _IONBF, 0);
+}
+
+void AppendFile::append(std::string_view bytes) {
+  if (std::fwrite(bytes.data(), 1, bytes.size(), file_.get()) < bytes.size())
+    throw_unwritable(path_, errno);
+}
+
 void sync_to_disk(const fs::path& path) {
   sync(path, path);
 }

@@ -4,9 +4,11 @@
 #include "attend/io/files.h"
 
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +48,30 @@ ATTEND_API std::string read_start(const std::filesystem::path& path, std::size_t
 /// Flushes a file, or the entries of a directory, to disk (fsync). Throws std::runtime_error on
 /// failure. The message names the path.
 ATTEND_API void sync_to_disk(const std::filesystem::path& path);
+
+/// A file that is open for writing at its end. Writes are unbuffered, so they survive a kill of the
+/// process.
+///
+///     AppendFile file("metrics.jsonl", "a");
+///     file.append("{}\n");
+class ATTEND_API AppendFile {
+ public:
+  /// `mode` is a mode of std::fopen: "w" deletes the content of an existing file, "a" keeps the
+  /// content, and "wx" requires that the file does not exist. Throws std::runtime_error with path
+  /// and reason if the file cannot be opened.
+  AppendFile(std::filesystem::path path, const char* mode);
+
+  /// Appends bytes. Throws std::runtime_error with path and reason if writing fails.
+  void append(std::string_view bytes);
+
+ private:
+  struct Close {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+
+  std::filesystem::path path_;
+  std::unique_ptr<std::FILE, Close> file_;
+};
 
 /// A file to write: `write` writes the content to the path that it is called with.
 struct NewFile {

@@ -1,7 +1,6 @@
 #include "train/json_lines.h"
 
 #include "attend/input_error.h"
-#include "io/files.h"
 #include "io/parse_json.h"
 
 #include <fmt/format.h>

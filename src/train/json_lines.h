@@ -2,7 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/train/json_lines.h"
-#include "train/append_file.h"
+#include "io/files.h"
 
 #include <nlohmann/json.hpp>
 

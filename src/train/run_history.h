@@ -10,9 +10,11 @@
 #include <memory>
 #include <vector>
 
-namespace attend::train {
+namespace attend {
 
 class AppendFile;
+
+namespace train {
 
 /// Records what the model of a run learns: the samples and the token embeddings before the first
 /// step and at each evaluation.
@@ -51,4 +53,5 @@ class ATTEND_API RunHistory : public Observer {
   std::shared_ptr<AppendFile> samples_;
 };
 
-}  // namespace attend::train
+}  // namespace train
+}  // namespace attend

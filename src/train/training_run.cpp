@@ -8,7 +8,6 @@
 #include "attend/train/embedding_files.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/task_objective.h"
-#include "attend/train/tensorboard_log.h"
 #include "train/autocast_for.h"
 #include "train/checksum.h"
 #include "train/process_calls.h"

@@ -1,5 +1,4 @@
-#include "attend/train/tensorboard_log.h"
-
+#include "attend/train/metrics_log.h"
 #include "io/files.h"
 #include "support/event_file.h"
 #include "support/temporary_directory.h"
