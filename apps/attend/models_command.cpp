@@ -1,4 +1,4 @@
-#include "attend/train/recipe_file.h"
+#include "attend/train/recipe.h"
 #include "commands.h"
 #include "json_text.h"
 #include "recipes/recipe_files.h"

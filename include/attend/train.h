@@ -33,7 +33,6 @@
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/recipe.h"
 #include "attend/train/recipe_fields.h"
-#include "attend/train/recipe_file.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/sampler.h"
 #include "attend/train/samples.h"

@@ -3,7 +3,6 @@
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
 #include "attend/train/recipe_fields.h"
-#include "attend/train/recipe_file.h"
 #include "attend/train/training_run.h"
 #include "attend/version.h"
 #include "io/files.h"

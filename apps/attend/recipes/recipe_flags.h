@@ -2,7 +2,6 @@
 
 #include "attend/train/recipe.h"
 #include "attend/train/recipe_fields.h"
-#include "attend/train/recipe_file.h"
 
 #include <CLI/App.hpp>
 
