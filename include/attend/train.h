@@ -35,7 +35,6 @@
 #include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/sampler.h"
-#include "attend/train/samples.h"
 #include "attend/train/save_run.h"
 #include "attend/train/schedule.h"
 #include "attend/train/sharded_optimizer.h"

@@ -3,7 +3,6 @@
 #include "attend/input_error.h"
 #include "attend/train/evaluation.h"
 #include "attend/train/example_batches.h"
-#include "attend/train/samples.h"
 #include "nn/check_eval.h"
 
 #include <fmt/format.h>
@@ -55,6 +54,17 @@ struct Answer {
     return {example.prompt, tokenizer.decode(tokens), example.answer, prompt, std::move(tokens)};
   }
 };
+
+Sample continuation(Model& model, const Tokenizer& tokenizer, const std::string& prompt,
+                    const SampleOptions& options) {
+  auto prompt_tokens = tokenizer.encode(prompt);
+  auto tokens = generate(model_as<LanguageModel>(model, "a continuation"), prompt_tokens,
+                         {.max_new_tokens = options.max_new_tokens,
+                          .sampling = {.temperature = 0.8},
+                          .seed = static_cast<uint64_t>(options.seed)})
+                    .tokens;
+  return {prompt, tokenizer.decode(tokens), "", std::move(prompt_tokens), std::move(tokens)};
+}
 
 }  // namespace
 
@@ -109,6 +119,17 @@ Sample answer_sample(Model& model, const Tokenizer& tokenizer,
                      const std::vector<std::string>& classes, const Example& example) {
   const auto prompt = encode_prompt(tokenizer, example.prompt);
   return std::visit(Answer{tokenizer, classes, example, prompt}, model);
+}
+
+std::vector<Sample> make_samples(Model& model, const Task& task, const SampleOptions& options) {
+  const auto& tokenizer = task.tokenizer();
+  std::vector<Sample> samples;
+  for (const auto& example : task.samples()) {
+    samples.push_back(example.answer.empty()
+                          ? continuation(model, tokenizer, example.prompt, options)
+                          : answer_sample(model, tokenizer, task.classes(), example));
+  }
+  return samples;
 }
 
 }  // namespace attend::train

@@ -4,7 +4,7 @@
 #include "attend/io/safetensors.h"
 #include "attend/io/utf8.h"
 #include "attend/nn/eval_guard.h"
-#include "attend/train/samples.h"
+#include "attend/train/answer.h"
 #include "train/json_lines.h"
 
 #include <fmt/format.h>

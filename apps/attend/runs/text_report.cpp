@@ -3,7 +3,7 @@
 #include "attend/io/utf8.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/ops/attention_recorder.h"
-#include "attend/train/samples.h"
+#include "attend/train/answer.h"
 #include "error_message.h"
 #include "terminal/heat_color.h"
 
