@@ -3,7 +3,6 @@
 /// Includes all headers of the CMake target attend::train: tasks, the training loop, checkpoints
 /// and run directories.
 
-#include "attend/train/adamw.h"
 #include "attend/train/answer.h"
 #include "attend/train/background.h"
 #include "attend/train/batch.h"
@@ -24,7 +23,6 @@
 #include "attend/train/loss_curves.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/model.h"
-#include "attend/train/muon.h"
 #include "attend/train/nearest_name.h"
 #include "attend/train/objective.h"
 #include "attend/train/observer.h"

@@ -1,5 +1,4 @@
-#include "attend/train/adamw.h"
-
+#include "attend/train/optimizer.h"
 #include "support/rounding.h"
 #include "support/seed.h"
 

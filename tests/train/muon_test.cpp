@@ -1,4 +1,4 @@
-#include "attend/train/muon.h"
+#include "attend/train/optimizer.h"
 
 #include "support/close.h"
 #include "support/rounding.h"
