@@ -3,7 +3,7 @@
 #include "attend/io/utf8.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/train/answer.h"
-#include "attend/train/example_batches.h"
+#include "attend/train/example_task.h"
 #include "commands.h"
 #include "json_text.h"
 #include "options.h"

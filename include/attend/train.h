@@ -15,7 +15,6 @@
 #include "attend/train/embedding_files.h"
 #include "attend/train/embedding_snapshots.h"
 #include "attend/train/evaluation.h"
-#include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/json_lines.h"
 #include "attend/train/learning_rate_search.h"

@@ -2,7 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/train/evaluation.h"
-#include "attend/train/example_batches.h"
+#include "attend/train/example_task.h"
 #include "nn/check_eval.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
-#include "attend/train/example_batches.h"
-
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
+#include "attend/train/example_task.h"
 #include "attend/train/loss.h"
 #include "support/throws.h"
 

@@ -4,7 +4,7 @@
 #include "attend/io/tokenizer.h"
 #include "attend/ops/attention_recorder.h"
 #include "attend/train/answer.h"
-#include "attend/train/example_batches.h"
+#include "attend/train/example_task.h"
 #include "report/encoding.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,5 @@
 #include "attend/input_error.h"
 #include "attend/io/vocabulary.h"
-#include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "train/tasks/tasks.h"
 

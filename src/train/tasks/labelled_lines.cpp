@@ -2,7 +2,6 @@
 #include "attend/io/tokenizer.h"
 #include "attend/io/utf8.h"
 #include "attend/io/vocabulary.h"
-#include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "attend/train/read_labelled_lines.h"
 #include "attend/train/recipe_fields.h"

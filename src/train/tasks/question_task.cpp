@@ -1,7 +1,6 @@
 #include "train/tasks/question_task.h"
 
 #include "attend/input_error.h"
-#include "attend/train/example_batches.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "attend/input_error.h"
 #include "attend/io/vocabulary.h"
 #include "attend/train/answer.h"
-#include "attend/train/example_batches.h"
 #include "attend/train/example_task.h"
 #include "train/tasks/tasks.h"
 
