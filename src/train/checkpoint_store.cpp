@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <utility>
 
 namespace attend::train {
 namespace {
@@ -64,8 +66,7 @@ Json entry_in(const Json& manifest, const char* name) {
 }
 
 /// Throws InputError if a file's size or checksum differs from the manifest, or if the manifest is
-/// damaged. The message contains the name of the damaged file. Throws OtherRunError if the
-/// checkpoint belongs to another run.
+/// damaged or belongs to another run. The message contains the name of the damaged file.
 void verify(const fs::path& folder, const std::string& run_id) {
   const auto text = read_bytes(folder / kManifest);
   const auto written = parse_manifest(folder, text);
@@ -171,16 +172,26 @@ bool CheckpointStore::link_best(const std::map<std::string, torch::Tensor>& best
   return false;
 }
 
-std::optional<LoadedCheckpoint> CheckpointStore::load_latest() const {
+std::optional<Checkpoint> CheckpointStore::load_latest() const {
   std::vector<std::string> damaged;
   for (const auto& folder : newest_first()) {
-    try {
-      return LoadedCheckpoint{read(folder, run_id_), folder, damaged};
-    } catch (const OtherRunError&) {
-      throw;
-    } catch (const InputError& error) {
-      damaged.emplace_back(error.what());
-    }
+    const auto is_intact = [&](const std::function<void()>& read) {
+      try {
+        read();
+        return true;
+      } catch (const InputError& error) {
+        damaged.emplace_back(error.what());
+        return false;
+      }
+    };
+    std::string run_id;
+    if (!is_intact([&] { run_id = run_id_of(folder); })) continue;
+    check_run_id(folder, run_id, run_id_);
+    Checkpoint checkpoint;
+    if (!is_intact([&] { checkpoint = read(folder, run_id_); })) continue;
+    checkpoint.path = folder;
+    checkpoint.damaged = std::move(damaged);
+    return checkpoint;
   }
   if (damaged.empty()) return std::nullopt;
   throw InputError(fmt::format("all checkpoints are damaged: {}", fmt::join(damaged, "; ")));

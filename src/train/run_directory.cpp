@@ -13,7 +13,6 @@
 #include "ops/rng_state.h"
 #include "train/checksum.h"
 #include "train/run_files.h"
-#include "train/run_lock.h"
 #include "train/run_record.h"
 
 #include <fmt/format.h>
@@ -32,51 +31,6 @@ namespace fs = std::filesystem;
 
 /// Key of the checksum in the metadata of a run's best weights.
 constexpr const char* kWeightsChecksum = "crc32c";
-
-/// Saves checkpoints and best weights in a run directory.
-class RunCheckpointSink : public CheckpointSink {
- public:
-  RunCheckpointSink(const RunDirectory& run, std::shared_ptr<RunLock> lock)
-      : lock_(std::move(lock)),
-        model_(run.file(RunFiles::model)),
-        run_id_(run.record().run_id),
-        checkpoints_(run.checkpoints()) {}
-
-  void save_best(const std::map<std::string, torch::Tensor>& weights) override {
-    save_in_place("the best weights", [&] {
-      save_safetensors(model_, {.tensors = weights,
-                                .metadata = {{"format", "pt"},
-                                             {kRunId, run_id_},
-                                             {kWeightsChecksum, checksum_of(weights)}}});
-    });
-  }
-  void save(const Checkpoint& checkpoint) override {
-    save_in_place(fmt::format("the checkpoint of step {}", checkpoint.trainer_state.step),
-                  [&] { checkpoints_.save(checkpoint); });
-  }
-  std::string latest_path() const override { return checkpoints_.latest().string(); }
-
- private:
-  /// Calls `save`. Throws if the directory was removed or moved before or while `save` wrote to it.
-  template <typename Save>
-  void save_in_place(const std::string& lost, const Save& save) const {
-    const auto check = [&] {
-      if (lock_ != nullptr) lock_->check_in_place(lost);
-    };
-    check();
-    try {
-      save();
-    } catch (const std::exception&) {
-      check();
-      throw;
-    }
-  }
-
-  std::shared_ptr<RunLock> lock_;  // null for a run that is only read
-  fs::path model_;
-  std::string run_id_;
-  CheckpointStore checkpoints_;
-};
 
 /// Throws InputError unless `path` contains a run.
 void check_is_run(const fs::path& path) {
@@ -113,13 +67,13 @@ struct FoundWeights {
 FoundWeights read_weights(const RunDirectory& run, Weights weights) {
   const auto directory = run.path().string();
   if (weights == Weights::last) {
-    if (auto found = run.latest_checkpoint()) {
+    if (auto found = run.checkpoints().load_latest()) {
       // An older checkpoint is not loaded instead: its weights are not the last ones.
       if (!found->damaged.empty()) {
         throw InputError(fmt::format("{}; delete this checkpoint to load the weights of {}",
                                      fmt::join(found->damaged, "; "), found->path.string()));
       }
-      return {std::move(found->checkpoint.weights), found->path};
+      return {std::move(found->weights), found->path};
     }
     throw InputError(fmt::format("{}: no checkpoint has been saved yet{}", directory,
                                  RunDirectory::replaced_clause(run.path())));
@@ -141,6 +95,11 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
                                  printable(expected)));
   }
   return {std::move(content.tensors), file};
+}
+
+void check_has_recipe(const RunRecord& record) {
+  TORCH_CHECK_VALUE(record.texts.contains(RunFiles::recipe),
+                    "RunRecord::texts: found no recipe.toml, expected its text");
 }
 
 }  // namespace
@@ -175,52 +134,49 @@ std::unique_ptr<Task> Run::make_task() const {
   return task;
 }
 
-RunDirectory::RunDirectory(fs::path path, std::shared_ptr<RunLock> lock)
-    : path_(std::move(path)), record_(read_record(file(RunFiles::data))), lock_(std::move(lock)) {}
+RunDirectory::RunDirectory(fs::path path, std::unique_ptr<RunLock> lock)
+    : path_(std::move(path)),
+      record_(read_record(file(RunFiles::data))),
+      checkpoints_(file(RunFiles::checkpoints), record_.run_id),
+      lock_(std::move(lock)) {}
 
 RunDirectory::~RunDirectory() = default;
 RunDirectory::RunDirectory(RunDirectory&&) noexcept = default;
-RunDirectory& RunDirectory::operator=(RunDirectory&& other) noexcept {
-  new_directory_.reset();  // may rename the directory, so it needs the lock
-  path_ = std::move(other.path_);
-  record_ = std::move(other.record_);
-  lock_ = std::move(other.lock_);
-  new_directory_ = std::move(other.new_directory_);
-  return *this;
-}
+RunDirectory& RunDirectory::operator=(RunDirectory&&) noexcept = default;
 
 RunDirectory RunDirectory::open(const fs::path& path) {
   check_is_run(path);
   return {path, nullptr};
 }
 
-RunDirectory RunDirectory::create(const fs::path& path, const RunContent& content, bool overwrite) {
-  auto directory = std::make_unique<NewRunDirectory>(path, overwrite);
-  directory->lock()->check_in_place("the new run");
+RunDirectory RunDirectory::create(const fs::path& path, RunRecord record, bool overwrite) {
+  check_has_recipe(record);
+  auto lock = lock_new_run(path, overwrite);
+  lock->check_in_place("the new run");
   remove_temporary_files(path);
-  replace_file(path / RunFiles::data, to_json(new_record(content)));
-  for (const auto& [name, text] : content.files) replace_file(path / name, text);
+  identify(record);
+  replace_file(path / RunFiles::data, to_json(record));
+  const auto recipe = record.texts.extract(RunFiles::recipe);
+  for (const auto& [name, text] : record.texts) replace_file(path / name, text);
   // Last: a directory with a recipe is a run.
-  replace_file(path / RunFiles::recipe, content.recipe);
-  RunDirectory run(path, directory->lock());
-  run.new_directory_ = std::move(directory);
-  return run;
+  replace_file(path / RunFiles::recipe, recipe.mapped());
+  return {path, std::move(lock)};
 }
 
-RunDirectory RunDirectory::resume(const fs::path& path, const RunContent& content) {
+RunDirectory RunDirectory::resume(const fs::path& path, const RunRecord& now) {
+  check_has_recipe(now);
   check_is_run(path);
   // The directory is locked before the checks, so that no other process changes the files after
   // the checks.
-  RunDirectory run(path, std::make_shared<RunLock>(path));
+  RunDirectory run(path, std::make_unique<RunLock>(path));
   run.check_files();
   if (fs::exists(run.file(RunFiles::model))) run.weights_header();  // throws for another run
-  auto differences = differences_of(run.record(), content);
-  for (const auto& [name, text] : content.files) {
-    if (read_bytes(path / name) != text)
+  auto differences = differences_of(run.record(), now);
+  for (const auto& [name, text] : now.texts) {
+    if (name != RunFiles::recipe && read_bytes(path / name) != text)
       differences.push_back(fmt::format("the tokenizer differs from {} of the run", name));
   }
-  if (fs::exists(run.file(RunFiles::summary)) &&
-      CheckpointStore(run.file(RunFiles::checkpoints)).latest().empty()) {
+  if (fs::exists(run.file(RunFiles::summary)) && run.checkpoints().latest().empty()) {
     throw InputError(fmt::format("{}: the run is finished and has no checkpoints to resume from",
                                  path.string()));
   }
@@ -323,14 +279,6 @@ void RunDirectory::save_recipe(const std::string& toml) {
   save();
 }
 
-std::optional<LoadedCheckpoint> RunDirectory::latest_checkpoint() const {
-  return checkpoints().load_latest();
-}
-
-CheckpointStore RunDirectory::checkpoints() const {
-  return CheckpointStore(file(RunFiles::checkpoints), record_.run_id);
-}
-
 std::optional<Weights> RunDirectory::available_weights() const {
   if (fs::exists(file(RunFiles::model))) return Weights::best;
   if (!checkpoints().latest().empty()) return Weights::last;
@@ -377,8 +325,29 @@ void RunDirectory::check_in_place(const std::string& lost) const {
   if (lock_ != nullptr) lock_->check_in_place(lost);
 }
 
-std::unique_ptr<CheckpointSink> RunDirectory::checkpoint_sink() const {
-  return std::make_unique<RunCheckpointSink>(*this, lock_);
+void RunDirectory::save_best(const std::map<std::string, torch::Tensor>& weights) {
+  save_in_place("the best weights", [&] {
+    save_safetensors(file(RunFiles::model),
+                     {.tensors = weights,
+                      .metadata = {{"format", "pt"},
+                                   {kRunId, record_.run_id},
+                                   {kWeightsChecksum, checksum_of(weights)}}});
+  });
+}
+
+void RunDirectory::save(const Checkpoint& checkpoint) {
+  save_in_place(fmt::format("the checkpoint of step {}", checkpoint.trainer_state.step),
+                [&] { checkpoints_.save(checkpoint); });
+}
+
+void RunDirectory::save_in_place(const std::string& lost, const std::function<void()>& save) const {
+  check_in_place(lost);
+  try {
+    save();
+  } catch (const std::exception&) {
+    check_in_place(lost);
+    throw;
+  }
 }
 
 std::optional<RunSummary> RunDirectory::summary() const {
@@ -401,7 +370,7 @@ bool RunDirectory::is_finished(const TrainerState& state, const TrainingConfig& 
          (has_summary && out_of_patience);
 }
 
-void RunDirectory::finish(ConstModuleRef module, const TrainResult& result) const {
+void RunDirectory::finish_run(ConstModuleRef module, const TrainResult& result) const {
   const auto& state = result.state;
   const auto& best = state.best.value();
   const auto task = record_.fixed.find("task");

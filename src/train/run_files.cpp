@@ -1,4 +1,5 @@
-// The files of a run, and the checks of a directory before a run is created in it.
+// The files of a run, the lock of its directory, and the checks of a directory before a run is
+// created in it.
 #include "train/run_files.h"
 
 #include "attend/input_error.h"
@@ -8,13 +9,21 @@
 #include "attend/train/checkpoint_store.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/run_directory.h"
-#include "train/run_lock.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +31,29 @@ namespace attend::train {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::string content_of(int descriptor) {
+  std::array<char, 32> text{};
+  const auto length = ::pread(descriptor, text.data(), text.size(), 0);
+  return {text.data(), static_cast<std::size_t>(length > 0 ? length : 0)};
+}
+
+/// Locks a file if no other process has the lock for longer than the moment in which `is_locked`
+/// has it.
+bool try_lock(int descriptor) {
+  constexpr std::chrono::milliseconds kMoment{20};
+  if (::flock(descriptor, LOCK_EX | LOCK_NB) == 0) return true;
+  std::this_thread::sleep_for(kMoment);
+  return ::flock(descriptor, LOCK_EX | LOCK_NB) == 0;
+}
+
+/// Returns true if `path` still is the open file or directory: it may have been renamed since.
+bool is_in_place(int descriptor, const fs::path& path) {
+  struct stat own {};
+  struct stat found {};
+  return ::fstat(descriptor, &own) == 0 && ::stat(path.c_str(), &found) == 0 &&
+         own.st_dev == found.st_dev && own.st_ino == found.st_ino;
+}
 
 /// The files of a run, without the lock file. The recipe is the last one: while it exists, the
 /// directory is a run, which can be overwritten.
@@ -133,86 +165,139 @@ void check_is_not_working_directory(const fs::path& directory) {
                   directory.string()));
 }
 
-}  // namespace
-
-NewRunDirectory::NewRunDirectory(const fs::path& directory, bool overwrite)
-    : directory_(fs::absolute(directory)) {
-  RunDirectory::check_can_create(directory, overwrite);
-  std::error_code error;
-  fs::create_directories(directory_, error);
-  if (error || !fs::is_directory(directory_)) {
-    throw InputError(fmt::format("{} cannot be created: {}", directory_.string(),
-                                 error ? error.message() : "a file with this name exists"));
-  }
-  lock_ = std::make_shared<RunLock>(directory_);
-  const auto replaced = RunDirectory::replaced(directory_);
-  const auto unfinished = unfinished_path(directory_);
-  // The directory of the replaced run may have been removed or moved since.
-  if (!has_replaced(directory_) && RunDirectory::exists(unfinished))
-    fs::rename(unfinished, replaced);
-  // Checks the directory again, since another process may have created a run between the first
-  // check and the lock.
-  if (is_free(directory_) && !has_replaced(directory_)) return;
-  check_can_overwrite(directory_, overwrite);
-  // A finished run deletes the run that it replaces, but may have been killed before.
-  if (fs::exists(directory_ / RunFiles::summary)) {
-    delete_replaced(directory_);
-    if (has_replaced(directory_)) {
-      throw InputError(fmt::format("{}: a process trains this run, which {} has replaced: move it",
-                                   replaced.string(), directory_.string()));
-    }
-  }
-  // A run without a checkpoint, which has replaced an unfinished run, is less than that one.
-  const bool has_weights = has_checkpoint(directory_) ||
-                           (fs::exists(directory_ / RunFiles::model) && !fs::exists(unfinished));
-  if (has_weights) {
-    fs::remove_all(unfinished);
-    replaced_ = has_replaced(directory_) ? unfinished : replaced;
-    replace();
-  } else {
-    delete_run(directory_);
-    replaced_ = RunDirectory::exists(unfinished) ? unfinished : replaced;
-    // A process may have been killed before it moved these files.
-    if (RunDirectory::exists(replaced_)) move_files_of_user(replaced_, directory_);
-  }
-}
-
-void NewRunDirectory::replace() {
-  if (fs::exists(replaced_)) {
+/// Renames the directory of a run to `replaced`, and creates and locks a new one with the files
+/// that do not belong to the run.
+std::unique_ptr<RunLock> replace(const fs::path& directory, const fs::path& replaced) {
+  if (fs::exists(replaced)) {
     throw InputError(
         fmt::format("{} contains files, but no run that was overwritten: move them to another "
                     "folder",
-                    replaced_.string()));
+                    replaced.string()));
   }
-  // The target is beside the directory itself if `directory_` is a symbolic link.
-  const auto whole = fs::canonical(directory_);
+  // The target is beside the directory itself if `directory` is a symbolic link.
+  const auto whole = fs::canonical(directory);
   std::error_code error;
-  fs::rename(whole, replaced_, error);
+  fs::rename(whole, replaced, error);
   if (error) {
     throw InputError(fmt::format(
         "{} cannot be overwritten: it cannot be renamed to {}: {}; choose another directory",
-        directory_.string(), replaced_.string(), error.message()));
+        directory.string(), replaced.string(), error.message()));
   }
   bool is_own = false;  // false: another process has created a run in the meantime
   try {
     is_own = fs::create_directory(whole);
-    lock_ = std::make_shared<RunLock>(directory_);
-    move_files_of_user(replaced_, directory_);
+    auto lock = std::make_unique<RunLock>(directory);
+    move_files_of_user(replaced, directory);
+    return lock;
   } catch (...) {
-    if (is_own) restore(replaced_, whole);
+    if (is_own) restore(replaced, whole);
     throw;
   }
 }
 
-NewRunDirectory::~NewRunDirectory() {
+}  // namespace
+
+RunLock::RunLock(fs::path directory)
+    : directory_(std::move(directory)),
+      descriptor_(::open((directory_ / kFile).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644)) {
+  if (descriptor_ < 0) {
+    throw InputError(
+        fmt::format("{} cannot be written: {}", directory_.string(), std::strerror(errno)));
+  }
+  if (!try_lock(descriptor_) || !is_in_place(descriptor_, directory_ / kFile)) {
+    const auto holder = content_of(descriptor_);
+    ::close(descriptor_);
+    throw InputError(
+        fmt::format("{}: process {} is writing to this run", directory_.string(), holder));
+  }
+  directory_descriptor_ = ::open(directory_.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (directory_descriptor_ < 0) {
+    const int error = errno;
+    ::close(descriptor_);
+    throw InputError(
+        fmt::format("{} cannot be opened: {}", directory_.string(), std::strerror(error)));
+  }
+  const auto process = std::to_string(::getpid());
+  // The process id is used only in the message above, so a failed write is ignored.
+  [[maybe_unused]] const bool noted = ::ftruncate(descriptor_, 0) == 0 &&
+                                      ::pwrite(descriptor_, process.data(), process.size(), 0) > 0;
+}
+
+RunLock::~RunLock() {
+  if (!replaced_.empty()) restore_replaced();
+  ::close(descriptor_);
+  ::close(directory_descriptor_);
+}
+
+void RunLock::restore_replaced() const {
   try {
-    lock_->check_in_place("");  // throws if the directory is no longer that of the new run
+    check_in_place("");  // throws if the directory is no longer that of the new run
     if (has_checkpoint(directory_))
       fs::remove_all(unfinished_path(directory_));
-    else if (!replaced_.empty() && RunDirectory::exists(replaced_))
+    else if (RunDirectory::exists(replaced_))
       restore(replaced_, fs::canonical(directory_));
   } catch (...) {  // the run remains in the folder, which the messages name
   }
+}
+
+void RunLock::check_in_place(const std::string& lost) const {
+  if (is_in_place(directory_descriptor_, directory_)) return;
+  throw std::runtime_error(fmt::format(
+      "{}: the run directory was removed, moved or replaced during training, so {} cannot be "
+      "saved; if it was moved, resume the run from its new path",
+      directory_.string(), lost));
+}
+
+std::unique_ptr<RunLock> lock_new_run(const fs::path& directory, bool overwrite) {
+  RunDirectory::check_can_create(directory, overwrite);
+  const auto path = fs::absolute(directory);
+  std::error_code error;
+  fs::create_directories(path, error);
+  if (error || !fs::is_directory(path)) {
+    throw InputError(fmt::format("{} cannot be created: {}", path.string(),
+                                 error ? error.message() : "a file with this name exists"));
+  }
+  auto lock = std::make_unique<RunLock>(path);
+  const auto replaced = RunDirectory::replaced(path);
+  const auto unfinished = unfinished_path(path);
+  // The directory of the replaced run may have been removed or moved since.
+  if (!has_replaced(path) && RunDirectory::exists(unfinished)) fs::rename(unfinished, replaced);
+  // Checks the directory again, since another process may have created a run between the first
+  // check and the lock.
+  if (is_free(path) && !has_replaced(path)) return lock;
+  check_can_overwrite(path, overwrite);
+  // A finished run deletes the run that it replaces, but may have been killed before.
+  if (fs::exists(path / RunFiles::summary)) {
+    delete_replaced(path);
+    if (has_replaced(path)) {
+      throw InputError(fmt::format("{}: a process trains this run, which {} has replaced: move it",
+                                   replaced.string(), path.string()));
+    }
+  }
+  // A run without a checkpoint, which has replaced an unfinished run, is less than that one.
+  const bool has_weights =
+      has_checkpoint(path) || (fs::exists(path / RunFiles::model) && !fs::exists(unfinished));
+  if (has_weights) {
+    fs::remove_all(unfinished);
+    const auto& moved = has_replaced(path) ? unfinished : replaced;
+    lock = replace(path, moved);
+    lock->replaced_ = moved;
+  } else {
+    delete_run(path);
+    lock->replaced_ = RunDirectory::exists(unfinished) ? unfinished : replaced;
+    // A process may have been killed before it moved these files.
+    if (RunDirectory::exists(lock->replaced_)) move_files_of_user(lock->replaced_, path);
+  }
+  return lock;
+}
+
+bool RunDirectory::is_locked(const fs::path& path) {
+  const int descriptor = ::open((path / RunLock::kFile).c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  // A shared lock, so that two processes that ask at the same time do not see each other.
+  const bool locked = ::flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  ::close(descriptor);
+  return locked;
 }
 
 void delete_replaced(const fs::path& directory) {

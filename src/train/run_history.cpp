@@ -104,13 +104,7 @@ RunHistory::RunHistory(const RunDirectory& directory, Model& model, const Task& 
 }
 
 void RunHistory::on_evaluation(int64_t step, const Evaluation& /*evaluation*/) {
-  directory_.check_in_place("the history of the run");
-  try {
-    record(step);
-  } catch (const std::exception&) {
-    directory_.check_in_place("the history of the run");
-    throw;
-  }
+  directory_.save_in_place("the history of the run", [&] { record(step); });
 }
 
 void RunHistory::record(int64_t step) {

@@ -151,11 +151,10 @@ std::vector<std::string> differences_of(const Recipe& run, const Recipe& now,
   return differences;
 }
 
-std::vector<std::string> differences_of(const RunRecord& run, const RunContent& content) {
-  const auto& now = content.record;
+std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now) {
   auto differences = differences_of(run.fixed, now.fixed);
   if (run.data_checksum != now.data_checksum) {
-    const auto recipe = parse_recipe({RunFiles::recipe, content.recipe}, Recipe{});
+    const auto recipe = parse_recipe({RunFiles::recipe, now.texts.at(RunFiles::recipe)}, Recipe{});
     const auto data = changed_data(recipe, run.data_checksum, now.data_checksum);
     compare(data + ": checksum of the data", run.data_checksum, now.data_checksum, differences);
   }
@@ -202,13 +201,10 @@ Provenance current_provenance() {
           .num_cpus = std::thread::hardware_concurrency()};
 }
 
-RunRecord new_record(const RunContent& content) {
-  auto record = content.record;
+void identify(RunRecord& record) {
   record.run_id = random_id();
   record.provenance = current_provenance();
-  for (const auto& [name, text] : content.files) record.files[name] = checksum_text(crc32c(text));
-  record.files[RunFiles::recipe] = checksum_text(crc32c(content.recipe));
-  return record;
+  for (const auto& [name, text] : record.texts) record.files[name] = checksum_text(crc32c(text));
 }
 
 std::string to_json(const RunRecord& record) {
@@ -283,8 +279,8 @@ RunSummary read_summary(const std::filesystem::path& path) {
 void check_run_id(const std::filesystem::path& path, const std::string& found,
                   const std::string& expected) {
   if (found == expected) return;
-  throw OtherRunError(fmt::format("{}: belongs to another run: run_id '{}', expected '{}' as in {}",
-                                  path.string(), printable(found), expected, RunFiles::data));
+  throw InputError(fmt::format("{}: belongs to another run: run_id '{}', expected '{}' as in {}",
+                               path.string(), printable(found), expected, RunFiles::data));
 }
 
 std::map<std::string, std::string> fixed_values(const Recipe& recipe) {
@@ -295,16 +291,17 @@ std::map<std::string, std::string> fixed_values(const Recipe& recipe) {
   return values;
 }
 
-RunContent run_content(const Recipe& recipe, const Task& task) {
-  return {.recipe = to_toml(recipe),
-          .record = {.data_checksum = task.data_checksum(),
-                     .classes = task.classes(),
-                     .fixed = fixed_values(recipe),
-                     .recipe_name = recipe.name},
-          .files = task.tokenizer().files()};
+RunRecord new_record(const Recipe& recipe, const Task& task) {
+  auto texts = task.tokenizer().files();
+  texts[RunFiles::recipe] = to_toml(recipe);
+  return {.data_checksum = task.data_checksum(),
+          .classes = task.classes(),
+          .fixed = fixed_values(recipe),
+          .recipe_name = recipe.name,
+          .texts = std::move(texts)};
 }
 
-RunContent run_content(const TrainingConfig& config, const TrainingRunOptions& options) {
+RunRecord new_record(const TrainingConfig& config, const TrainingRunOptions& options) {
   Recipe recipe;
   recipe.training = config;
   std::map<std::string, std::string> fixed{{"kind", kCustomKind}};
@@ -314,8 +311,10 @@ RunContent run_content(const TrainingConfig& config, const TrainingRunOptions& o
   }
   if (options.optimizer != nullptr) fixed["optimizer"] = optimizer_name(*options.optimizer);
   for (const auto& [key, value] : options.values) fixed["values." + key] = value;
-  return {.recipe = to_toml(config, options.values),
-          .record = {.data_checksum = {}, .classes = {}, .fixed = std::move(fixed)}};
+  return {.data_checksum = {},
+          .classes = {},
+          .fixed = std::move(fixed),
+          .texts = {{RunFiles::recipe, to_toml(config, options.values)}}};
 }
 
 }  // namespace attend::train

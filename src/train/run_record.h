@@ -1,7 +1,6 @@
 #pragma once
 
 #include "attend/api.h"
-#include "attend/input_error.h"
 #include "attend/train/recipe.h"
 #include "attend/train/recipe_fields.h"
 #include "attend/train/run_directory.h"
@@ -19,12 +18,12 @@ namespace attend::train {
 
 struct TrainingRunOptions;
 
-/// Content of a run that trains a model of this library.
-ATTEND_API RunContent run_content(const Recipe& recipe, const Task& task);
+/// Returns the record of a new run that trains a model of this library, for `RunDirectory::create`.
+ATTEND_API RunRecord new_record(const Recipe& recipe, const Task& task);
 
-/// Content of a run that trains a custom module. `TrainingRunOptions::values`, and the type of the
-/// optimizer, must be the same when the run is resumed.
-ATTEND_API RunContent run_content(const TrainingConfig& config, const TrainingRunOptions& options);
+/// Returns the record of a new run that trains a custom module. `TrainingRunOptions::values`, and
+/// the type of the optimizer, must be the same when the run is resumed.
+ATTEND_API RunRecord new_record(const TrainingConfig& config, const TrainingRunOptions& options);
 
 /// Advice for a file that cannot be computed again.
 inline constexpr const char* kRestore = "restore the file from a copy of the run";
@@ -47,9 +46,8 @@ inline constexpr const char* kInitFrom = "init_from";
 /// Returns the value of `kRunId` in a JSON object; empty if it is missing or not a string.
 ATTEND_API std::string run_id_in(const nlohmann::ordered_json& json);
 
-/// Returns the record of a new run with this content: with a random `run_id`, and with `provenance`
-/// and `files`.
-ATTEND_API RunRecord new_record(const RunContent& content);
+/// Sets a random `run_id`, `provenance`, and the checksums of `texts` in `files`.
+ATTEND_API void identify(RunRecord& record);
 
 /// Returns the text of data.json.
 ATTEND_API std::string to_json(const RunRecord& record);
@@ -61,13 +59,7 @@ ATTEND_API nlohmann::ordered_json to_object(const RunSummary& summary);
 /// Reads summary.json. Throws InputError with the name of the file if it is missing or damaged.
 ATTEND_API RunSummary read_summary(const std::filesystem::path& path);
 
-/// Thrown for a file or folder of another run.
-class ATTEND_API OtherRunError : public InputError {
- public:
-  using InputError::InputError;
-};
-
-/// Throws OtherRunError if `found`, the run_id in `path`, differs from `expected`, the run_id in
+/// Throws InputError if `found`, the run_id in `path`, differs from `expected`, the run_id in
 /// data.json. An empty `found` means that `path` contains no run_id.
 ATTEND_API void check_run_id(const std::filesystem::path& path, const std::string& found,
                              const std::string& expected);
@@ -83,7 +75,7 @@ ATTEND_API std::string changed_data(const Recipe& recipe, const std::string& run
 
 /// Returns a line for each value that differs between the resumed run (`run`) and the current
 /// configuration (`now`). A value that one of them does not have is compared as an empty string.
-ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunContent& now);
+ATTEND_API std::vector<std::string> differences_of(const RunRecord& run, const RunRecord& now);
 ATTEND_API std::vector<std::string> differences_of(const std::map<std::string, std::string>& run,
                                                    const std::map<std::string, std::string>& now);
 

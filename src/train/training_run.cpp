@@ -40,18 +40,20 @@ void check_equal_mode(const TrainingRunOptions& options) {
 }
 
 /// Throws InputError in all processes if they train with other recipes, data or options.
-void check_equal_content(const TrainingRunOptions& options, const RunContent& content,
+void check_equal_content(const TrainingRunOptions& options, const RunRecord& record,
                          const TrainingConfig& config, Objective& objective) {
   if (options.processes->world_size() == 1) return;
   uint32_t files = 0;  // such as a tokenizer
-  for (const auto& [name, text] : content.files) files = crc32c(name + '\0' + text + '\0', files);
-  for (const auto& name : content.record.classes) files = crc32c(name + '\0', files);
+  for (const auto& [name, text] : record.texts) {
+    if (name != RunFiles::recipe) files = crc32c(name + '\0' + text + '\0', files);
+  }
+  for (const auto& name : record.classes) files = crc32c(name + '\0', files);
   torch::manual_seed(static_cast<uint64_t>(config.seed));  // for random transforms of the samples
   check_equal(*options.processes,
-              {{"a recipe with", content.recipe},
-               {"initial weights of the run", content.record.init_from},
+              {{"a recipe with", record.texts.at(RunFiles::recipe)},
+               {"initial weights of the run", record.init_from},
                {"shard_optimizer", options.shard_optimizer ? "true" : "false"},
-               {"data with the checksum", content.record.data_checksum},
+               {"data with the checksum", record.data_checksum},
                {"a device of the type",
                 c10::DeviceTypeName(objective.module().parameters().front().device().type())},
                {"tokenizer and classes with the checksum", checksum_text(files)},
@@ -112,10 +114,10 @@ bool resumes(const std::filesystem::path& directory, RunMode mode, Processes& pr
   return any_process(processes, exists || mode == RunMode::resume);
 }
 
-RunContent content_of(const TrainingSetup& setup) {
-  auto content = run_content(setup.recipe, *setup.task);
-  if (setup.initial_weights) content.record.init_from = setup.initial_weights->run_id;
-  return content;
+RunRecord record_of(const TrainingSetup& setup) {
+  auto record = new_record(setup.recipe, *setup.task);
+  if (setup.initial_weights) record.init_from = setup.initial_weights->run_id;
+  return record;
 }
 
 std::vector<std::string> token_names(const Tokenizer& tokenizer) {
@@ -141,17 +143,17 @@ TrainingRun make_training_run(const std::filesystem::path& directory, const Reci
           ? make_training_setup(recipe, load_run_tokenizer(directory), options.task_maker)
           : make_training_setup(recipe, options.init_from, options.task_maker));
   auto objective = std::make_shared<TaskObjective>(setup->model, setup->task, recipe.training);
-  return {directory, content_of(*setup), mode, std::move(objective), recipe.training, options,
+  return {directory, record_of(*setup), mode, std::move(objective), recipe.training, options,
           setup};
 }
 
 TrainingRun::TrainingRun(const std::filesystem::path& directory,
                          std::shared_ptr<Objective> objective, const TrainingConfig& config,
                          const TrainingRunOptions& options)
-    : TrainingRun(directory, run_content(config, options), options.mode, std::move(objective),
+    : TrainingRun(directory, new_record(config, options), options.mode, std::move(objective),
                   config, options, nullptr) {}
 
-TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunContent& content,
+TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunRecord& record,
                          RunMode mode, std::shared_ptr<Objective> objective,
                          const TrainingConfig& config, const TrainingRunOptions& options,
                          std::shared_ptr<TrainingSetup> setup)
@@ -165,19 +167,20 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunConten
                     "TrainingRun: found `init_from`, expected none: load the initial weights into "
                     "the module");
   if (setup_ == nullptr) check_equal_mode(options);
-  check_equal_content(options, content, config, *objective_);
+  check_equal_content(options, record, config, *objective_);
   // Before the directory is created: checks its arguments.
   trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
                                        processes_, options.shard_optimizer);
   run_on_rank_0(*processes_, [&] {
     if (is_resumed_) {
-      directory_ = RunDirectory::resume(directory, content);
+      directory_ = std::make_shared<RunDirectory>(RunDirectory::resume(directory, record));
       restore_checkpoint();
-      if (!is_finished_) directory_->save_recipe(content.recipe);
+      if (!is_finished_) directory_->save_recipe(record.texts.at(RunFiles::recipe));
     } else {
-      directory_ = RunDirectory::create(directory, content, mode == RunMode::overwrite);
-      if (!content.record.init_from.empty())
-        directory_->checkpoint_sink()->save(trainer_->checkpoint());
+      directory_ = std::make_shared<RunDirectory>(
+          RunDirectory::create(directory, record, mode == RunMode::overwrite));
+      if (!record.init_from.empty())
+        directory_->save(trainer_->checkpoint());
     }
   });
   is_finished_ = any_process(*processes_, is_finished_);
@@ -196,18 +199,18 @@ TrainingSetup& TrainingRun::setup() {
 }
 
 void TrainingRun::restore_checkpoint() {
-  const auto found = directory().latest_checkpoint();
+  const auto found = directory().checkpoints().load_latest();
   if (!found) return check_began_with_random_weights(directory());
-  const auto& state = found->checkpoint.trainer_state;
+  const auto& state = found->trainer_state;
   if (state.step > config_.max_steps) {
     throw InputError(
         fmt::format("{}: already trained for {}/{} steps; pass a larger max_steps to continue",
                     directory().path().string(), state.step, config_.max_steps));
   }
   damaged_ = found->damaged;
-  checkpoint_world_size_ = world_size_of(found->checkpoint);
+  checkpoint_world_size_ = world_size_of(*found);
   is_finished_ = directory().is_finished(state, config_);
-  trainer_->restore(found->checkpoint);
+  trainer_->restore(*found);
 }
 
 TrainResult TrainingRun::train(const TrainerHooks& hooks) {
@@ -220,7 +223,7 @@ TrainResult TrainingRun::train(const TrainerHooks& hooks) {
   BackgroundObserver files(
       {std::make_shared<MetricsLog>(directory().file(RunFiles::metrics), step),
        std::make_shared<TensorBoardLog>(directory().file(RunFiles::tensorboard), step)});
-  BackgroundCheckpointSink checkpoint_sink(directory().checkpoint_sink());
+  BackgroundCheckpointSink checkpoint_sink(directory_);
   auto all = hooks;
   std::optional<RunHistory> history;
   if (setup_) {
@@ -263,7 +266,7 @@ TrainResult TrainingRun::finish(const TrainResult& result,
                        token_names(setup_->task->tokenizer()));
     }
     if (write_results) write_results();
-    directory().finish(module, final);
+    directory().finish_run(module, final);
   });
   if (processes_->world_size() > 1) final.state = broadcast(*processes_, final.state);
   return final;

@@ -21,7 +21,7 @@ class RunDirectoryTest : public testing::Test {
     recipe_ = recipe;
     task_ = make_task(recipe_);
     run_.reset();
-    run_.emplace(RunDirectory::create(path_, run_content(recipe_, *task_), overwrite));
+    run_.emplace(RunDirectory::create(path_, new_record(recipe_, *task_), overwrite));
   }
 
   /// Overwrites the run with one that trains on a text file with the content `text`.
@@ -34,15 +34,15 @@ class RunDirectoryTest : public testing::Test {
 
   void train_for(int64_t steps) {
     SmallRun run(recipe_);
-    const auto sink = RunDirectory::open(path_).checkpoint_sink();
+    auto directory = RunDirectory::open(path_);
     int64_t done = 0;
     result_ = run.trainer.run(
-        {.checkpoint_sink = sink.get(), .stop_requested = [&] { return ++done == steps; }});
+        {.checkpoint_sink = &directory, .stop_requested = [&] { return ++done == steps; }});
     checkpoint_ = run.trainer.checkpoint();
     model_ = run.model;
   }
 
-  void finish() { RunDirectory::open(path_).finish(module_of(*model_), result_); }
+  void finish() { RunDirectory::open(path_).finish_run(module_of(*model_), result_); }
 
   TemporaryDirectory directory_;
   std::filesystem::path path_ = directory_ / "deep" / "run";

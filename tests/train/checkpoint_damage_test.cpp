@@ -33,8 +33,8 @@ class DamagedCheckpoint : public testing::TestWithParam<const char*> {
   void expect_fallback() const {
     const auto found = store_.load_latest();
     ASSERT_TRUE(found.has_value());
-    EXPECT_EQ(found->checkpoint.trainer_state.step, 1);
-    EXPECT_EQ(found->checkpoint.weights.at("weight")[0][0].item<double>(), 1.0);
+    EXPECT_EQ(found->trainer_state.step, 1);
+    EXPECT_EQ(found->weights.at("weight")[0][0].item<double>(), 1.0);
     EXPECT_THAT(found->damaged,
                 ElementsAre(AllOf(HasSubstr("step-000000002"), HasSubstr(GetParam()))));
   }
@@ -60,13 +60,13 @@ TEST_P(DamagedCheckpoint, IsSkippedWithAnyBitFlipped) {
       // The error always names manifest.json. If the file is still valid JSON, but contains a wrong
       // size or checksum of another file, the error also names this other file.
       EXPECT_THAT(store_.load_latest()->damaged, ElementsAre(HasSubstr("manifest.json")));
-      EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 1);
+      EXPECT_EQ(store_.load_latest()->trainer_state.step, 1);
     } else {
       expect_fallback();
     }
   }
   replace_file(file_, whole_);
-  EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.step, 2);
+  EXPECT_EQ(store_.load_latest()->trainer_state.step, 2);
 }
 
 TEST_P(DamagedCheckpoint, IsSkippedWhenTruncated) {

@@ -39,7 +39,7 @@ class CheckpointStoreTest : public testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  int64_t latest_step() const { return store_.load_latest()->checkpoint.trainer_state.step; }
+  int64_t latest_step() const { return store_.load_latest()->trainer_state.step; }
 
   TemporaryDirectory directory_;
   fs::path path_ = directory_ / "run" / "checkpoint";
@@ -69,10 +69,10 @@ TEST_F(CheckpointStoreTest, LoadsWhatWasSaved) {
   const auto found = store_.load_latest().value();
   EXPECT_EQ(found.path, path_ / "step-000000012");
   EXPECT_THAT(found.damaged, IsEmpty());
-  EXPECT_TRUE(equal_tensors(found.checkpoint.weights, saved.weights));
-  EXPECT_TRUE(equal_tensors(found.checkpoint.state, saved.state));
-  EXPECT_TRUE(equal_tensors(found.checkpoint.best, saved.best));
-  const auto& state = found.checkpoint.trainer_state;
+  EXPECT_TRUE(equal_tensors(found.weights, saved.weights));
+  EXPECT_TRUE(equal_tensors(found.state, saved.state));
+  EXPECT_TRUE(equal_tensors(found.best, saved.best));
+  const auto& state = found.trainer_state;
   EXPECT_EQ(state.step, 12);
   EXPECT_EQ(state.tokens, saved.trainer_state.tokens);
   EXPECT_EQ(state.skipped_steps, 3);
@@ -94,8 +94,8 @@ TEST_F(CheckpointStoreTest, NonFiniteLossesAreLoadedAsNaN) {
   auto checkpoint = checkpoint_at(1);
   checkpoint.trainer_state.train_loss = INFINITY;
   store_.save(checkpoint);
-  EXPECT_TRUE(std::isnan(store_.load_latest()->checkpoint.trainer_state.train_loss));
-  EXPECT_EQ(store_.load_latest()->checkpoint.trainer_state.best, std::nullopt);
+  EXPECT_TRUE(std::isnan(store_.load_latest()->trainer_state.train_loss));
+  EXPECT_EQ(store_.load_latest()->trainer_state.best, std::nullopt);
 }
 
 TEST_F(CheckpointStoreTest, LoadsNothingFromAnEmptyStore) {
@@ -117,7 +117,7 @@ TEST_F(CheckpointStoreTest, UnchangedBestWeightsAreWrittenOnce) {
     checkpoint.trainer_state.step = step;
     store_.save(checkpoint);
     const auto file = store_.latest() / "best.safetensors";
-    EXPECT_TRUE(equal_tensors(store_.load_latest()->checkpoint.best, checkpoint.best));
+    EXPECT_TRUE(equal_tensors(store_.load_latest()->best, checkpoint.best));
     return fs::hard_link_count(file);
   };
   EXPECT_EQ(save(1), 1);

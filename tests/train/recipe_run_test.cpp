@@ -8,7 +8,7 @@
 #include "support/throws.h"
 #include "train/checksum.h"
 #include "train/fastest_num_threads.h"
-#include "train/run_lock.h"
+#include "train/run_files.h"
 #include "train/run_record.h"
 
 #include <gmock/gmock.h>

@@ -62,7 +62,7 @@ TEST_F(RunDirectoryTest, LoadWithoutEvaluationSaysHowToContinue) {
                                  "validation loss yet; resume it (attend train --resume"));
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
               throws<InputError>("no checkpoint has been saved yet"));
-  EXPECT_FALSE(RunDirectory::open(path_).latest_checkpoint().has_value());
+  EXPECT_FALSE(RunDirectory::open(path_).checkpoints().load_latest().has_value());
 }
 
 TEST_F(RunDirectoryTest, DetectsDamagedWeights) {
@@ -108,6 +108,15 @@ TEST_F(RunDirectoryTest, RequiresARecipe) {
               throws<InputError>(kNone));
   fs::remove(path_ / RunFiles::recipe);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); }, throws<InputError>(kNone));
+}
+
+TEST_F(RunDirectoryTest, RequiresTheTextOfARecipe) {
+  train_for(4);
+  const auto record = RunDirectory::open(path_).record();  // without texts, which are files
+  EXPECT_THAT([&] { RunDirectory::create(directory_ / "copy", record); },
+              throws<c10::ValueError>("recipe.toml"));
+  EXPECT_FALSE(fs::exists(directory_ / "copy"));
+  EXPECT_THAT([&] { RunDirectory::resume(path_, record); }, throws<c10::ValueError>("recipe.toml"));
 }
 
 TEST_F(RunDirectoryTest, OwnsItsFiles) {
@@ -162,7 +171,7 @@ TEST_F(RunDirectoryTest, AChangedTokenizerIsRefusedByItsName) {
   replace_file(path, text);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
               throws_naming<InputError>(path.string(), RunFiles::data));
-  EXPECT_THAT([&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); },
+  EXPECT_THAT([&] { RunDirectory::resume(path_, new_record(recipe_, *task_)); },
               throws_naming<InputError>(path.string(), RunFiles::data));
 }
 
@@ -176,7 +185,7 @@ TEST_F(RunDirectoryTest, AChangedTrainingOptionInTheRecipeIsRefusedByItsName) {
   const auto matches = throws_naming<InputError>(path.string(), RunFiles::data, "--resume");
   EXPECT_THAT([&] { RunDirectory::open(path_).recipe(); }, matches);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); }, matches);
-  EXPECT_THAT([&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); }, matches);
+  EXPECT_THAT([&] { RunDirectory::resume(path_, new_record(recipe_, *task_)); }, matches);
   EXPECT_THAT([&] { RunDirectory::open(path_).save_recipe(to_toml(recipe_)); }, matches);
 }
 
@@ -207,7 +216,7 @@ TEST_F(RunDirectoryTest, NamesTheRunsOfASweep) {
   const auto sweep = directory_ / "sweep";
   EXPECT_EQ(runs_clause(sweep), "");
   for (const char* name : {"lr=0.1", "lr=0.2"})
-    RunDirectory::create(sweep / name, run_content(recipe_, *task_));
+    RunDirectory::create(sweep / name, new_record(recipe_, *task_));
   EXPECT_THAT([&] { RunDirectory::open(sweep); },
               throws_naming<InputError>(sweep.string(), "sweep", "lr=0.1", "lr=0.2"));
 }
@@ -241,7 +250,9 @@ class OtherRun : public RunDirectoryTest {
     fs::copy(other_ / name, path_ / name, fs::copy_options::recursive);
   }
 
-  void resume() { RunDirectory::resume(path_, run_content(recipe_, *task_)).latest_checkpoint(); }
+  void resume() {
+    RunDirectory::resume(path_, new_record(recipe_, *task_)).checkpoints().load_latest();
+  }
 
   fs::path other_;
   std::string run_id_;
@@ -292,7 +303,7 @@ TEST_F(OtherRun, WeightsWithoutAnIdAreRefused) {
 TEST_F(RunDirectoryTest, LastWeightsOfADamagedCheckpointAreRefused) {
   train_for(4);
   checkpoint_->trainer_state.step = 5;
-  RunDirectory::open(path_).checkpoint_sink()->save(*checkpoint_);
+  RunDirectory::open(path_).save(*checkpoint_);
   const auto checkpoints = path_ / RunFiles::checkpoints;
   const auto file = checkpoints / "step-000000005" / "state.safetensors";
   replace_file(file, "");
@@ -338,15 +349,16 @@ TEST_F(RunDirectoryTest, LoadThrowsForWeightsOfAnotherModel) {
   train_for(4);
   auto wider = recipe_;
   wider.stack().embed_dim = 32;
-  const auto content = run_content(wider, *task_);
+  const auto now = new_record(wider, *task_);
+  const auto& recipe = now.texts.at(RunFiles::recipe);
   auto record = read_record(path_ / RunFiles::data);
-  record.fixed = content.record.fixed;
-  record.files[RunFiles::recipe] = checksum_text(crc32c(content.recipe));
+  record.fixed = now.fixed;
+  record.files[RunFiles::recipe] = checksum_text(crc32c(recipe));
   replace_file(path_ / RunFiles::data, to_json(record));
-  replace_file(path_ / RunFiles::recipe, content.recipe);
+  replace_file(path_ / RunFiles::recipe, recipe);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(); },
               throws<InputError>("model.safetensors: the state dict does not match"));
-  RunDirectory::open(path_).checkpoint_sink()->save(*checkpoint_);
+  RunDirectory::open(path_).save(*checkpoint_);
   EXPECT_THAT([&] { RunDirectory::open(path_).load(Weights::last); },
               throws<InputError>("checkpoint/step-000000004: the state dict does not match"));
 }

@@ -1,9 +1,8 @@
-#include "train/run_lock.h"
-
 #include "attend/input_error.h"
 #include "attend/train/run_directory.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
+#include "train/run_files.h"
 #include "train/run_record.h"
 
 #include <gmock/gmock.h>
@@ -135,7 +134,7 @@ TEST_F(LockedRun, IsNotOverwrittenWhileAnotherProcessWritesToIt) {
   finish();
   run_.reset();
   const Holder holder(path_);
-  EXPECT_THAT([&] { RunDirectory::create(path_, run_content(recipe_, *task_), true); },
+  EXPECT_THAT([&] { RunDirectory::create(path_, new_record(recipe_, *task_), true); },
               throws<InputError>("is writing to this run"));
   EXPECT_TRUE(std::filesystem::exists(path_ / RunFiles::model))
       << "the files of the run were moved";

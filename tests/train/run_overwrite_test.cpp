@@ -3,7 +3,7 @@
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
-#include "train/run_lock.h"
+#include "train/run_files.h"
 #include "train/run_record.h"
 
 #include <gmock/gmock.h>
@@ -86,7 +86,7 @@ TEST_F(OverwrittenRun, DoesNotTouchOtherFiles) {
   const auto foreign = directory_ / "foreign";
   fs::create_directory(foreign);
   replace_file(foreign / RunFiles::model, "mine");
-  EXPECT_THAT([&] { RunDirectory::create(foreign, run_content(recipe_, *task_), true); },
+  EXPECT_THAT([&] { RunDirectory::create(foreign, new_record(recipe_, *task_), true); },
               throws<InputError>("cannot be overwritten: not a run directory"));
   EXPECT_EQ(read_bytes(foreign / RunFiles::model), "mine");
 }
@@ -96,7 +96,7 @@ TEST_F(OverwrittenRun, RejectsADirectoryWithoutRecipe) {
     const auto foreign = directory_ / name;
     fs::create_directory(foreign);
     replace_file(foreign / name, "mine");
-    EXPECT_THAT([&] { RunDirectory::create(foreign, run_content(recipe_, *task_), false); },
+    EXPECT_THAT([&] { RunDirectory::create(foreign, new_record(recipe_, *task_), false); },
                 throws<InputError>("exists and is not empty: choose another directory"));
     EXPECT_EQ(read_bytes(foreign / name), "mine");
     EXPECT_FALSE(fs::exists(foreign / RunLock::kFile));
@@ -133,10 +133,10 @@ TEST_F(OverwrittenRun, IsRestoredIfTheNewRunCannotBeCreated) {
   train_for(4);
   finish();
   const auto before = files_in(path_);
-  auto content = run_content(recipe_, *task_);
-  content.files["missing/file"] = "cannot be written: there is no such folder";
+  auto record = new_record(recipe_, *task_);
+  record.texts["missing/file"] = "cannot be written: there is no such folder";
   run_.reset();
-  EXPECT_THROW(RunDirectory::create(path_, content, true), std::exception);
+  EXPECT_THROW(RunDirectory::create(path_, record, true), std::exception);
   EXPECT_EQ(files_in(path_), before);
 }
 
@@ -158,7 +158,7 @@ TEST_F(OverwrittenRun, IsNotOverwrittenUnaskedAfterAKillInCreate) {
   fs::rename(path_, replaced_);
   for (const auto& refused : std::vector<std::function<void()>>{
            [&] { create(recipe_, false); }, [&] { RunDirectory::open(path_); },
-           [&] { RunDirectory::resume(path_, run_content(recipe_, *task_)); }}) {
+           [&] { RunDirectory::resume(path_, new_record(recipe_, *task_)); }}) {
     EXPECT_THAT(refused, throws_naming<InputError>(replaced_.string()));
   }
   EXPECT_NO_THROW(RunDirectory::open(replaced_).load());
@@ -233,7 +233,7 @@ TEST_F(OverwrittenRun, IsThatOfASymbolicLink) {
   const auto link = directory_ / "link";
   fs::create_directory_symlink(path_, link);
   {
-    const auto run = RunDirectory::create(link, run_content(recipe_, *task_), true);
+    const auto run = RunDirectory::create(link, new_record(recipe_, *task_), true);
     EXPECT_EQ(files_in(replaced_), before);
     EXPECT_EQ(RunDirectory::replaced(link), replaced_);
   }
@@ -251,7 +251,7 @@ TEST_F(OverwrittenRun, IsNotTheWorkingDirectory) {
   for (const auto& inside : {path_, path_ / "plots"}) {
     fs::current_path(inside);
     for (const auto& path : {path_, inside == path_ ? fs::path(".") : fs::path("..")}) {
-      EXPECT_THAT([&] { RunDirectory::create(path, run_content(recipe_, *task_), true); },
+      EXPECT_THAT([&] { RunDirectory::create(path, new_record(recipe_, *task_), true); },
                   throws_naming<InputError>(path.string()));
     }
   }
@@ -271,9 +271,9 @@ TEST_F(OverwrittenRun, OfAnUnfinishedRunIsRestoredIfTheFirstReplacedRunWasRemove
   fs::remove_all(replaced_);  // the user has moved the finished run
   create(recipe_, true);
   EXPECT_FALSE(fs::exists(unfinished));
-  EXPECT_TRUE(RunDirectory::open(replaced_).latest_checkpoint().has_value());
+  EXPECT_TRUE(RunDirectory::open(replaced_).checkpoints().load_latest().has_value());
   run_.reset();
-  EXPECT_TRUE(RunDirectory::open(path_).latest_checkpoint().has_value());
+  EXPECT_TRUE(RunDirectory::open(path_).checkpoints().load_latest().has_value());
 }
 
 TEST_F(OverwrittenRun, IsNotRestoredOverTheRunOfAnotherProcess) {
@@ -306,10 +306,10 @@ TEST_F(OverwrittenRun, IsNotDeletedWhileItIsTrained) {
 
 TEST_F(OverwrittenRun, CreateAcceptsAnEmptyDirectoryButNotAFile) {
   fs::create_directory(directory_ / "empty");
-  EXPECT_NO_THROW(RunDirectory::create(directory_ / "empty", run_content(recipe_, *task_), false));
+  EXPECT_NO_THROW(RunDirectory::create(directory_ / "empty", new_record(recipe_, *task_), false));
   replace_file(directory_ / "file", "mine");
   for (const auto* path : {"file", "file/below"}) {
-    EXPECT_THROW(RunDirectory::create(directory_ / path, run_content(recipe_, *task_), true),
+    EXPECT_THROW(RunDirectory::create(directory_ / path, new_record(recipe_, *task_), true),
                  InputError)
         << path;
   }

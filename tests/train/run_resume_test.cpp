@@ -4,7 +4,7 @@
 #include "io/files.h"
 #include "support/run_directory.h"
 #include "support/throws.h"
-#include "train/run_lock.h"
+#include "train/run_files.h"
 #include "train/run_record.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ class ResumedRun : public RunDirectoryTest {
   ResumedRun() { run_.reset(); }  // releases the lock
 
   auto resuming(const Recipe& recipe) {
-    return [=, this] { RunDirectory::resume(path_, run_content(recipe, *make_task(recipe))); };
+    return [=, this] { RunDirectory::resume(path_, new_record(recipe, *make_task(recipe))); };
   }
 };
 
@@ -29,7 +29,7 @@ TEST_F(ResumedRun, MayChangeTrainingValues) {
   auto longer = recipe_;
   longer.training.max_steps = 1000;
   longer.training.lr = 1e-4;
-  auto run = RunDirectory::resume(path_, run_content(longer, *task_));
+  auto run = RunDirectory::resume(path_, new_record(longer, *task_));
   EXPECT_EQ(to_toml(RunDirectory::open(path_).recipe()), to_toml(recipe_))
       << "resume must not change the recipe";
   run.save_recipe(to_toml(longer));
@@ -90,7 +90,7 @@ TEST_F(ResumedRun, MustNotChangeAnyModelValue) {
     std::visit(change, field.ref(other));
     // Fields that this kind of model does not have cannot be changed.
     if (value_text(field, other) == value_text(field, recipe_)) continue;
-    EXPECT_THAT([&] { RunDirectory::resume(path_, run_content(other, *task_)); },
+    EXPECT_THAT([&] { RunDirectory::resume(path_, new_record(other, *task_)); },
                 throws<InputError>(field.key));
   }
 }
@@ -133,9 +133,9 @@ TEST_F(ResumedRun, EqualsAnUninterruptedRun) {
   create(recipe_, true);
   train_for(7);
   run_.reset();
-  const auto directory = RunDirectory::resume(path_, run_content(recipe_, *task_));
+  const auto directory = RunDirectory::resume(path_, new_record(recipe_, *task_));
   SmallRun run(recipe_);
-  run.trainer.restore(RunDirectory::open(path_).latest_checkpoint()->checkpoint);
+  run.trainer.restore(RunDirectory::open(path_).checkpoints().load_latest().value());
   run.trainer.run();
   EXPECT_TRUE(equal_tensors(run.weights(), uninterrupted));
 }

@@ -63,9 +63,9 @@ TEST_P(ResumedTraining, MayBeInterruptedAfterEveryStep) {
   CheckpointStore store(directory / "checkpoint");
   store.save(run({}, 1));
   for (int64_t step = 2; step <= kSteps; ++step) {
-    store.save(run(store.load_latest()->checkpoint, step));
+    store.save(run(store.load_latest().value(), step));
   }
-  EXPECT_TRUE(equal_tensors(store.load_latest()->checkpoint.weights, whole.weights));
+  EXPECT_TRUE(equal_tensors(store.load_latest()->weights, whole.weights));
 }
 
 TEST_P(ResumedTraining, NeedsEveryPartOfTheCheckpoint) {

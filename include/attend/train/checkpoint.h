@@ -4,9 +4,11 @@
 
 #include <torch/types.h>
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace attend::train {
 
@@ -38,6 +40,9 @@ struct Checkpoint {
                                                  ///< each parameter
   std::map<std::string, torch::Tensor> best;     ///< weights of the best evaluation, if any; shared
                                                  ///< with the trainer, which never changes them
+  // Set by `CheckpointStore::load_latest`:
+  std::filesystem::path path = {};        ///< folder of the checkpoint
+  std::vector<std::string> damaged = {};  ///< messages about newer checkpoints that are damaged
 };
 
 }  // namespace attend::train

@@ -10,13 +10,6 @@
 
 namespace attend::train {
 
-/// A checkpoint read from disk.
-struct LoadedCheckpoint {
-  Checkpoint checkpoint;             ///< content of the checkpoint
-  std::filesystem::path path;        ///< folder of the checkpoint
-  std::vector<std::string> damaged;  ///< messages about newer checkpoints that are damaged
-};
-
 /// Stores the two latest checkpoints of a run on disk. Each is a folder (`step-000000400`). The
 /// folder contains the fields `weights`, `state` and `best` of the `Checkpoint` as safetensors
 /// files, the field `trainer_state` as a JSON file, and a manifest with the id of the run and with
@@ -27,7 +20,7 @@ struct LoadedCheckpoint {
 ///
 ///     CheckpointStore store("runs/demo/checkpoint");
 ///     store.save(trainer.checkpoint());
-///     if (auto loaded = store.load_latest()) trainer.restore(loaded->checkpoint);
+///     if (auto loaded = store.load_latest()) trainer.restore(*loaded);
 class ATTEND_API CheckpointStore {
  public:
   /// Sets the directory; it is created by the first `save`. `run_id`: identity of the run, which
@@ -44,7 +37,7 @@ class ATTEND_API CheckpointStore {
   /// Loads the newest checkpoint that is not damaged; std::nullopt if the store is empty. Throws
   /// InputError with all errors if every checkpoint is damaged. Also throws InputError if a
   /// checkpoint contains another `run_id`; such a checkpoint is never skipped.
-  std::optional<LoadedCheckpoint> load_latest() const;
+  std::optional<Checkpoint> load_latest() const;
 
   /// Returns the folder of the newest checkpoint, which may be damaged. Returns an empty path if
   /// there is no checkpoint.

@@ -13,6 +13,7 @@
 
 #include <array>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -22,7 +23,6 @@
 
 namespace attend::train {
 
-class NewRunDirectory;
 class RunLock;
 
 /// Names of the files and folders in a run directory, except the lock file, the files of the
@@ -82,13 +82,9 @@ struct RunRecord {
   std::string recipe_name = {};  ///< `Recipe::name`
   std::string next_recipe = {};  ///< CRC-32C of the text that replaces recipe.toml; empty except
                                  ///< while `RunDirectory::save_recipe` writes the file
-};
-
-/// Content of a run directory before training.
-struct RunContent {
-  std::string recipe;                             ///< text of recipe.toml
-  RunRecord record;                               ///< content of data.json
-  std::map<std::string, std::string> files = {};  ///< contents of further files, by name
+  /// Contents of recipe.toml and of the tokenizer's files, by name, for `RunDirectory::create` and
+  /// `resume`, which throw c10::ValueError without recipe.toml; not part of data.json.
+  std::map<std::string, std::string> texts = {};
 };
 
 /// Results of a finished run; saved as summary.json.
@@ -138,11 +134,12 @@ struct ATTEND_API Run {
 
 /// The directory of a run: its configuration, checkpoints, weights and results. All files survive a
 /// crash or a kill: log lines are appended, and other files are replaced atomically. Objects made
-/// by `create` and `resume` lock the directory against other processes as long as they exist.
+/// by `create` and `resume` lock the directory against other processes as long as they exist, and
+/// save the checkpoints and best weights of a `Trainer` in it.
 ///
 ///     auto run = RunDirectory::open("runs/sort").load();
 ///     auto evaluation = evaluate(run.model, *run.make_task());
-class ATTEND_API RunDirectory {
+class ATTEND_API RunDirectory : public CheckpointSink {
  public:
   /// Opens an existing run for reading. Throws InputError if `path` has no recipe.toml, or if
   /// data.json is missing or damaged.
@@ -150,24 +147,25 @@ class ATTEND_API RunDirectory {
   /// Creates the directory of a new run. Throws InputError if another process writes to the
   /// directory, or if the directory is not empty. With `overwrite`, the directory may contain a
   /// run. If this run has weights or checkpoints, the directory is renamed to `replaced(path)`,
-  /// which `finish` deletes, and renamed back if the result of this function is destroyed before
-  /// the new run has saved a checkpoint. Otherwise, its files are deleted. If there already is a
-  /// replaced run, that one is kept, and the run in `path` is deleted when the new run has saved a
-  /// checkpoint. Files that do not belong to a run stay in the directory. Throws InputError if the
-  /// directory is not a run and replaces none, is the working directory, or cannot be renamed, for
-  /// example because it is a mount point.
-  static RunDirectory create(const std::filesystem::path& path, const RunContent& content,
+  /// which `finish_run` deletes, and renamed back if the result of this function is destroyed
+  /// before the new run has saved a checkpoint. Otherwise, its files are deleted. If there already
+  /// is a replaced run, that one is kept, and the run in `path` is deleted when the new run has
+  /// saved a checkpoint. Files that do not belong to a run stay in the directory. Throws InputError
+  /// if the directory is not a run and replaces none, is the working directory, or cannot be
+  /// renamed, for example because it is a mount point.
+  static RunDirectory create(const std::filesystem::path& path, RunRecord record,
                              bool overwrite = false);
-  /// Opens a run to continue it. Does not change its recipe, checkpoints, weights or results.
+  /// Opens a run to continue it; `now` has the values and files with which a new run would be
+  /// created. Does not change its recipe, checkpoints, weights or results.
   /// Throws InputError if `path` has no recipe.toml, if another process writes to the run, or if
   /// the run is finished and has no checkpoints. Also throws InputError if the run was created with
   /// another task, model, optimizer, seed, vocabulary, data or `TrainingRunOptions::values`; the
   /// message lists each difference. Training values other than optimizer and seed may differ. Also
   /// throws InputError if data.json, recipe.toml or the tokenizer is damaged or was changed, or if
   /// model.safetensors belongs to another run.
-  static RunDirectory resume(const std::filesystem::path& path, const RunContent& content);
+  static RunDirectory resume(const std::filesystem::path& path, const RunRecord& now);
 
-  ~RunDirectory();
+  ~RunDirectory() override;
   RunDirectory(RunDirectory&&) noexcept;
   /// Also moves the lock; the files on disk are not moved.
   RunDirectory& operator=(RunDirectory&&) noexcept;
@@ -225,11 +223,8 @@ class ATTEND_API RunDirectory {
   /// the two texts. Throws InputError if recipe.toml was changed otherwise.
   void save_recipe(const std::string& toml);
 
-  /// Returns the checkpoints of the run.
-  CheckpointStore checkpoints() const;
-  /// Loads the newest checkpoint that is not damaged; std::nullopt if there are no checkpoints.
-  /// Throws InputError if all are damaged, or if a checkpoint belongs to another run.
-  std::optional<LoadedCheckpoint> latest_checkpoint() const;
+  /// The checkpoints of the run.
+  const CheckpointStore& checkpoints() const { return checkpoints_; }
   /// Returns which weights can be loaded: the best weights if they have been saved, else the last
   /// weights; std::nullopt if no weights have been saved.
   std::optional<Weights> available_weights() const;
@@ -252,9 +247,15 @@ class ATTEND_API RunDirectory {
   /// Throws std::runtime_error if this run was created or resumed, and its directory was removed,
   /// moved or replaced since then. `lost`: name of the data that is lost, for the message.
   void check_in_place(const std::string& lost) const;
-  /// Returns a sink that saves checkpoints and best weights in this directory. The sink calls
-  /// `check_in_place` before it saves, and also locks the directory.
-  std::unique_ptr<CheckpointSink> checkpoint_sink() const;
+  /// Calls `save`, which writes to the directory. Throws as `check_in_place`, also if the directory
+  /// was removed or moved while `save` wrote to it.
+  void save_in_place(const std::string& lost, const std::function<void()>& save) const;
+  /// Writes model.safetensors. Throws std::runtime_error if the file cannot be written, and as
+  /// `check_in_place`.
+  void save_best(const std::map<std::string, torch::Tensor>& weights) override;
+  /// Saves a checkpoint in `checkpoints()`. Throws as `CheckpointStore::save` and `check_in_place`.
+  void save(const Checkpoint& checkpoint) override;
+  std::string latest_path() const override { return checkpoints_.latest().string(); }
 
   /// Reads summary.json, which stays while a finished run is trained further; std::nullopt if the
   /// run was never finished. Throws InputError if the file is damaged or belongs to another run.
@@ -264,19 +265,19 @@ class ATTEND_API RunDirectory {
   /// summary.json. `state`: of the latest checkpoint. Throws InputError as `summary` does.
   bool is_finished(const TrainerState& state, const TrainingConfig& config) const;
   /// Writes summary.json and deletes the replaced run, if there is one.
-  void finish(ConstModuleRef module, const TrainResult& result) const;
+  void finish_run(ConstModuleRef module, const TrainResult& result) const;
 
  private:
   /// `lock` is null for a run that is only read.
-  RunDirectory(std::filesystem::path path, std::shared_ptr<RunLock> lock);
+  RunDirectory(std::filesystem::path path, std::unique_ptr<RunLock> lock);
 
   /// Throws InputError if recipe.toml differs from its checksum in data.json.
   void check_recipe_file() const;
 
   std::filesystem::path path_;
   RunRecord record_;
-  std::shared_ptr<RunLock> lock_;
-  std::unique_ptr<NewRunDirectory> new_directory_;  // after `lock_`: destroyed before it
+  CheckpointStore checkpoints_;
+  std::unique_ptr<RunLock> lock_;
 };
 
 }  // namespace attend::train

@@ -151,7 +151,7 @@ class ATTEND_API TrainingRun {
                                                   const TrainingRunOptions&);
   /// `mode`: `TrainingRunOptions::mode`, or what rank 0 does instead. `setup`: null without a
   /// recipe.
-  TrainingRun(const std::filesystem::path& directory, const RunContent& content, RunMode mode,
+  TrainingRun(const std::filesystem::path& directory, const RunRecord& record, RunMode mode,
               std::shared_ptr<Objective> objective, const TrainingConfig& config,
               const TrainingRunOptions& options, std::shared_ptr<TrainingSetup> setup);
   /// Restores the latest checkpoint, if there is one. Throws InputError if there is none and the
@@ -166,7 +166,7 @@ class ATTEND_API TrainingRun {
   std::shared_ptr<TrainingSetup> setup_;
   torch::Device device_;
   bool is_resumed_;
-  std::optional<RunDirectory> directory_;  // empty in processes other than rank 0
+  std::shared_ptr<RunDirectory> directory_;  // null in processes other than rank 0
   std::unique_ptr<Trainer> trainer_;
   std::vector<std::string> damaged_;
   int64_t checkpoint_world_size_ = 0;
