@@ -206,7 +206,8 @@ void write_page(const std::vector<RunOverview>& runs, bool same_data,
     const auto& run = runs[i];
     check_output_file("--html", arguments.html, run.directory, arguments.overwrite);
     const auto name = shortened(name_of_run(run.directory), kMaxLabel);
-    comparison.runs.push_back({fmt::format("{} {}", kMarks[i], name), run.directory, run.state});
+    comparison.runs.push_back(run);
+    comparison.runs.back().name = fmt::format("{} {}", kMarks[i], name);
   }
   replace_file(arguments.html, comparison_page(comparison));
   fmt::print("{}: {}\n", printable(arguments.html),

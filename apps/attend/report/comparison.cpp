@@ -136,11 +136,12 @@ std::vector<Cells> result_rows(const std::vector<RunOverview>& runs, bool same_d
   return rows;
 }
 
-std::vector<BestRun> best_runs(const std::vector<RunOverview>& runs, bool same_data) {
-  std::vector<BestRun> best;
+std::vector<std::pair<std::string, std::size_t>> best_runs(const std::vector<RunOverview>& runs,
+                                                           bool same_data) {
+  std::vector<std::pair<std::string, std::size_t>> best;
   for (const auto& result : kComparedResults) {
     const auto index = index_of_best(runs, result, same_data);
-    if (index < runs.size()) best.push_back({result.key, index});
+    if (index < runs.size()) best.emplace_back(result.key, index);
   }
   return best;
 }

@@ -5,18 +5,13 @@
 
 #include <cstddef>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace attend::app {
 
 /// End of the text of the best result.
 inline constexpr const char* kBestMark = " *";
-
-/// The run with the best value of a result.
-struct BestRun {
-  std::string key;        ///< of the result, as in summary.json
-  std::size_t index = 0;  ///< of the run
-};
 
 /// True if the losses of all runs are means over the same targets: the runs have the same data and
 /// the same tokenizer.
@@ -32,7 +27,9 @@ std::vector<Cells> option_rows(const std::vector<RunOverview>& runs);
 /// `kBestMark`. If `same_data` is false, no loss or accuracy is the best.
 std::vector<Cells> result_rows(const std::vector<RunOverview>& runs, bool same_data);
 
-/// Returns the best run for each result that has one.
-std::vector<BestRun> best_runs(const std::vector<RunOverview>& runs, bool same_data);
+/// Returns the best run for each result that has one: the key of the result in summary.json, and
+/// the index of the run.
+std::vector<std::pair<std::string, std::size_t>> best_runs(const std::vector<RunOverview>& runs,
+                                                           bool same_data);
 
 }  // namespace attend::app

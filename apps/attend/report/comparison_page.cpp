@@ -21,7 +21,7 @@ std::string table_of_runs(const std::string& caption, const Comparison& comparis
                           std::vector<Cells> rows) {
   if (rows.empty()) return "";
   Cells header{""};
-  for (const auto& run : comparison.runs) header.push_back(run.label);
+  for (const auto& run : comparison.runs) header.push_back(run.name);
   for (auto& row : rows) {
     for (auto& cell : row) cell = shortened(cell, kMaxValue);
   }
@@ -31,7 +31,7 @@ std::string table_of_runs(const std::string& caption, const Comparison& comparis
 std::string runs_content(const Comparison& comparison) {
   std::vector<Cells> runs;
   for (const auto& run : comparison.runs)
-    runs.push_back({run.label, run.directory.string(), std::string(to_string(run.state))});
+    runs.push_back({run.name, run.directory.string(), std::string(to_string(run.state))});
   auto html = html_table("Directories", {"", "directory", "state"}, runs) +
               table_of_runs("Options that differ", comparison, comparison.options) +
               table_of_runs("Results (* = best)", comparison, comparison.results);
@@ -52,10 +52,10 @@ std::string comparison_page(const Comparison& comparison) {
     std::vector<std::string> reductions;
     const auto path = run.directory / train::RunFiles::metrics;
     const auto metrics = metrics_of(path, run.state == RunState::finished, max_rows, reductions);
-    for (const auto& reduction : reductions) notes.push_back(run.label + ": " + reduction);
-    ordered_json entry{{"label", run.label}};
+    for (const auto& reduction : reductions) notes.push_back(run.name + ": " + reduction);
+    ordered_json entry{{"label", run.name}};
     entry.update(metrics.columns);
-    tables += columns_table(run.label + ": evaluations", entry, "evaluations");
+    tables += columns_table(run.name + ": evaluations", entry, "evaluations");
     json["comparison"].push_back(std::move(entry));
   }
   json["notes"] = notes;

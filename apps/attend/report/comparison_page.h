@@ -3,22 +3,14 @@
 #include "report/html.h"
 #include "runs/run_overview.h"
 
-#include <filesystem>
 #include <string>
 #include <vector>
 
 namespace attend::app {
 
-/// A run of a comparison.
-struct PageRun {
-  std::string label;                ///< short and different for each run, such as "A first"
-  std::filesystem::path directory;  ///< directory of the run
-  RunState state = RunState::finished;
-};
-
 /// Contents of the page of a comparison.
 struct Comparison {
-  std::vector<PageRun> runs;
+  std::vector<RunOverview> runs;  ///< each with a short and different `name`, such as "A first"
   std::vector<Cells> options;  ///< for each option that differs: its key, and its value in each run
   std::vector<Cells> results;  ///< for each result: its name, and its value in each run
   std::string note;            ///< about the results; may be empty

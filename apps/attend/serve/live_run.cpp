@@ -78,12 +78,12 @@ ordered_json prediction_of(const Explanation& explanation) {
 
 }  // namespace
 
-std::string to_text(const RunVersion& version) {
-  return fmt::format("{}-{}", version.metrics_size, version.files);
+std::string LiveRun::Version::text() const {
+  return fmt::format("{}-{}", metrics_size, files);
 }
 
-RunVersion parse_version(const std::string& text) {
-  RunVersion version;
+LiveRun::Version LiveRun::Version::parse(const std::string& text) {
+  Version version;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), version.metrics_size);
   if (error != std::errc() || end == text.data() + text.size() || *end != '-') return {};
@@ -91,14 +91,10 @@ RunVersion parse_version(const std::string& text) {
   return version;
 }
 
-fs::path LiveRun::metrics() const {
-  return directory_ / train::RunFiles::metrics;
-}
-
-RunVersion LiveRun::version() const {
-  RunVersion version;
+LiveRun::Version LiveRun::version() const {
+  Version version;
   std::error_code missing;
-  const auto size = fs::file_size(metrics(), missing);
+  const auto size = fs::file_size(directory_ / train::RunFiles::metrics, missing);
   version.metrics_size = missing ? 0 : size;
   std::string state;
   for (const auto* name : kReportFiles) {
@@ -117,7 +113,7 @@ std::shared_ptr<const ServedReport> LiveRun::report() {
   if (version_ != version || (damage_ && Clock::now() >= next_try_)) {
     damage_ = nullptr;
     try {
-      report_ = std::make_shared<const ServedReport>(served_report(directory_, to_text(version)));
+      report_ = std::make_shared<const ServedReport>(served_report(directory_, version.text()));
     } catch (const InputError&) {
       damage_ = std::current_exception();
       next_try_ = Clock::now() + kRetryInterval;
@@ -164,14 +160,14 @@ std::string LiveRun::explain(const std::string& request) {
   return json_text(answer);
 }
 
-std::string RunFollower::new_metrics() {
-  std::ifstream file(run_.metrics(), std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(shown_.metrics_size));
+std::string LiveRun::new_metrics(Version& shown) const {
+  std::ifstream file(directory_ / train::RunFiles::metrics, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(shown.metrics_size));
   std::string text(kMaxNewMetrics, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
   text.resize(text.rfind('\n') + 1);  // the last line may be incomplete
-  shown_.metrics_size += text.size();
+  shown.metrics_size += text.size();
   std::string events;
   for (std::size_t begin = 0; begin < text.size();) {
     const auto end = text.find('\n', begin);
@@ -184,14 +180,14 @@ std::string RunFollower::new_metrics() {
   return events;
 }
 
-std::string RunFollower::changes() {
-  const auto now = run_.version();
-  if (now.files != shown_.files || now.metrics_size < shown_.metrics_size) {
-    const auto report = run_.report();
-    shown_ = parse_version(report->version);
-    return fmt::format("event: data\ndata: {}\n\n", report->data);
+std::string LiveRun::changes_since(Version& shown) {
+  const auto now = version();
+  if (now.files != shown.files || now.metrics_size < shown.metrics_size) {
+    const auto current = report();
+    shown = Version::parse(current->version);
+    return fmt::format("event: data\ndata: {}\n\n", current->data);
   }
-  return now.metrics_size > shown_.metrics_size ? new_metrics() : "";
+  return now.metrics_size > shown.metrics_size ? new_metrics(shown) : "";
 }
 
 }  // namespace attend::app

@@ -165,7 +165,7 @@ class PageServer::Impl {
       set_uncompressed(response, {report, &report->page}, "text/html; charset=utf-8");
     });
     server_.Get("/events", [this](const auto& request, auto& response) {
-      follow(parse_version(request.get_param_value("version")), response);
+      follow(LiveRun::Version::parse(request.get_param_value("version")), response);
     });
     server_.Post("/explain", [this](const auto& request, auto& response) {
       set_uncompressed(response, std::make_shared<const std::string>(run_->explain(request.body)),
@@ -234,21 +234,22 @@ class PageServer::Impl {
   }
 
   /// Sends the changes of the run until the client leaves or the server stops.
-  void follow(RunVersion shown, httplib::Response& response) {
+  void follow(LiveRun::Version shown, httplib::Response& response) {
     if (++followers_ > kMaxFollowers) {
       --followers_;
       return set_error(response, 503,
                        fmt::format("{} other clients follow the run, the maximum", kMaxFollowers));
     }
-    const auto follower = std::make_shared<RunFollower>(*run_, std::move(shown));
+    const auto version = std::make_shared<LiveRun::Version>(std::move(shown));
     response.set_chunked_content_provider(
         "text/event-stream",
-        [this, follower](std::size_t, httplib::DataSink& sink) { return send(*follower, sink); },
+        [this, version](std::size_t, httplib::DataSink& sink) { return send(*version, sink); },
         [this](bool) { --followers_; });
   }
 
-  /// Sends events until the server stops. Returns false if the client has left.
-  bool send(RunFollower& follower, httplib::DataSink& sink) const {
+  /// Sends events until the server stops. `shown`: the version that the client shows. Returns false
+  /// if the client has left.
+  bool send(LiveRun::Version& shown, httplib::DataSink& sink) const {
     using Clock = std::chrono::steady_clock;
     auto last_sent = Clock::now();
     while (true) {
@@ -257,7 +258,7 @@ class PageServer::Impl {
       std::string events;
       bool is_heavy = false;  // whether the whole report was made, or tried
       try {
-        events = follower.changes();
+        events = run_->changes_since(shown);
         is_heavy = events.starts_with("event: data");
       } catch (const std::exception&) {
         // The files of a run change one after the other; a later look finds all of them.
