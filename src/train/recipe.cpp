@@ -283,7 +283,9 @@ void check_recipe(const Recipe& recipe) {
 void check_training_config(const TrainingConfig& config) {
   Recipe recipe;
   recipe.training = config;
-  check_recipe(recipe);
+  for (const auto& field : recipe_fields()) {
+    if (field.section == std::string_view("training")) check_range(field, recipe, field.key);
+  }
 }
 
 RecipeText read_recipe_text(const std::filesystem::path& path) {

@@ -20,17 +20,6 @@
 namespace attend::train {
 namespace {
 
-/// Checks the arguments, before the run directory is created, and moves the module to the config's
-/// device.
-std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
-                                    const TrainingConfig& config,
-                                    const std::shared_ptr<Processes>& processes) {
-  TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
-  check_processes(processes, config);
-  objective->module().to(resolve_device(config.device));
-  return objective;
-}
-
 /// Throws InputError in all processes if they begin or resume in other ways, since each way needs
 /// other files of the run.
 void check_equal_mode(const TrainingRunOptions& options) {
@@ -107,11 +96,31 @@ RunMode checked_mode(const std::filesystem::path& directory, const Recipe& recip
   return mode;
 }
 
-/// True if the mode resumes a run. Returns the same in all processes, also if their modes differ.
-bool resumes(const std::filesystem::path& directory, RunMode mode, Processes& processes) {
-  const bool exists =
-      mode == RunMode::begin_or_resume && processes.rank() == 0 && RunDirectory::exists(directory);
-  return any_process(processes, exists || mode == RunMode::resume);
+/// Checks the arguments, before the run directory is created, and moves the module of an objective
+/// of your own to the config's device.
+std::shared_ptr<Objective> prepared(std::shared_ptr<Objective> objective,
+                                    const TrainingConfig& config,
+                                    const TrainingRunOptions& options) {
+  TORCH_CHECK_VALUE(objective != nullptr, "TrainingRun requires an objective, found null");
+  check_processes(options.processes, config);
+  TORCH_CHECK_VALUE(options.init_from.empty(),
+                    "TrainingRun: found `init_from`, expected none: load the initial weights into "
+                    "the module");
+  check_equal_mode(options);
+  objective->module().to(resolve_device(config.device));
+  return objective;
+}
+
+/// Returns `resume` in all processes if `mode` is `resume` in one of them, else `mode`.
+RunMode mode_of_all(RunMode mode, Processes& processes) {
+  return any_process(processes, mode == RunMode::resume) ? RunMode::resume : mode;
+}
+
+/// Returns what to do with the directory of an objective of your own.
+RunMode mode_of_all(const std::filesystem::path& directory, const TrainingRunOptions& options) {
+  const bool resumes = options.mode == RunMode::begin_or_resume && options.processes->rank() == 0 &&
+                       RunDirectory::exists(directory);
+  return mode_of_all(resumes ? RunMode::resume : options.mode, *options.processes);
 }
 
 RunRecord record_of(const TrainingSetup& setup) {
@@ -138,35 +147,37 @@ TrainingRun make_training_run(const std::filesystem::path& directory, const Reci
   check_equal_mode(options);
   auto mode = RunMode::begin;  // in the other processes
   run_on_rank_0(*options.processes, [&] { mode = checked_mode(directory, recipe, options); });
+  mode = mode_of_all(mode, *options.processes);
   const auto setup = std::make_shared<TrainingSetup>(
-      resumes(directory, mode, *options.processes)
+      mode == RunMode::resume
           ? make_training_setup(recipe, load_run_tokenizer(directory), options.task_maker)
           : make_training_setup(recipe, options.init_from, options.task_maker));
   auto objective = std::make_shared<TaskObjective>(setup->model, setup->task, recipe.training);
-  return {directory, record_of(*setup), mode, std::move(objective), recipe.training, options,
+  return {directory, record_of(*setup), std::move(objective), mode, recipe.training, options,
           setup};
 }
 
 TrainingRun::TrainingRun(const std::filesystem::path& directory,
                          std::shared_ptr<Objective> objective, const TrainingConfig& config,
                          const TrainingRunOptions& options)
-    : TrainingRun(directory, new_record(config, options), options.mode, std::move(objective),
-                  config, options, nullptr) {}
+    : TrainingRun{directory,
+                  new_record(config, options),
+                  prepared(std::move(objective), config, options),  // before the next argument
+                  mode_of_all(directory, options),
+                  config,
+                  options,
+                  nullptr} {}
 
 TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunRecord& record,
-                         RunMode mode, std::shared_ptr<Objective> objective,
+                         std::shared_ptr<Objective> objective, RunMode mode,
                          const TrainingConfig& config, const TrainingRunOptions& options,
                          std::shared_ptr<TrainingSetup> setup)
     : config_(config),
       processes_(options.processes),
-      objective_(prepared(std::move(objective), config, options.processes)),
+      objective_(std::move(objective)),
       setup_(std::move(setup)),
       device_(objective_->module().parameters().front().device()),
-      is_resumed_(resumes(directory, mode, *processes_)) {
-  TORCH_CHECK_VALUE(setup_ != nullptr || options.init_from.empty(),
-                    "TrainingRun: found `init_from`, expected none: load the initial weights into "
-                    "the module");
-  if (setup_ == nullptr) check_equal_mode(options);
+      is_resumed_(mode == RunMode::resume) {
   check_equal_content(options, record, config, *objective_);
   // Before the directory is created: checks its arguments.
   trainer_ = std::make_unique<Trainer>(objective_, config, options.schedule, options.optimizer,
@@ -179,8 +190,7 @@ TrainingRun::TrainingRun(const std::filesystem::path& directory, const RunRecord
     } else {
       directory_ = std::make_shared<RunDirectory>(
           RunDirectory::create(directory, record, mode == RunMode::overwrite));
-      if (!record.init_from.empty())
-        directory_->save(trainer_->checkpoint());
+      if (!record.init_from.empty()) directory_->save(trainer_->checkpoint());
     }
   });
   is_finished_ = any_process(*processes_, is_finished_);

@@ -149,10 +149,10 @@ class ATTEND_API TrainingRun {
  private:
   friend ATTEND_API TrainingRun make_training_run(const std::filesystem::path&, const Recipe&,
                                                   const TrainingRunOptions&);
-  /// `mode`: `TrainingRunOptions::mode`, or what rank 0 does instead. `setup`: null without a
-  /// recipe.
-  TrainingRun(const std::filesystem::path& directory, const RunRecord& record, RunMode mode,
-              std::shared_ptr<Objective> objective, const TrainingConfig& config,
+  /// `mode`: what rank 0 does with the directory; `resume` in all processes if it resumes the run.
+  /// `setup`: null without a recipe.
+  TrainingRun(const std::filesystem::path& directory, const RunRecord& record,
+              std::shared_ptr<Objective> objective, RunMode mode, const TrainingConfig& config,
               const TrainingRunOptions& options, std::shared_ptr<TrainingSetup> setup);
   /// Restores the latest checkpoint, if there is one. Throws InputError if there is none and the
   /// initial weights of the run were not random.
