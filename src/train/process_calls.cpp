@@ -65,6 +65,33 @@ std::string first_difference(const std::map<std::string, std::string>& values,
   return "";
 }
 
+/// Returns the text of each process, by rank.
+std::vector<std::string> all_gather_text(Processes& processes, const std::string& text) {
+  const auto size = processes.world_size();
+  auto lengths = torch::zeros({size}, torch::kLong);
+  lengths[processes.rank()] = static_cast<int64_t>(text.size());
+  processes.all_reduce(lengths);
+  std::vector<std::string> texts(static_cast<std::size_t>(size));
+  for (int64_t rank = 0; rank < size; ++rank) {
+    const auto length = lengths[rank].item<int64_t>();
+    if (length == 0) continue;
+    auto bytes = torch::zeros({length}, torch::kByte);
+    auto* data = bytes.mutable_data_ptr<uint8_t>();
+    if (rank == processes.rank()) std::copy(text.begin(), text.end(), data);
+    processes.all_reduce(bytes);
+    texts[static_cast<std::size_t>(rank)].assign(data, data + length);
+  }
+  return texts;
+}
+
+/// Replaces the values of a contiguous tensor of any dtype by those of the process `root`.
+void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t root) {
+  if (tensor.numel() == 0) return;
+  // As bytes, since not every transport supports every dtype.
+  auto bytes = tensor.view({-1}).view(torch::kByte);
+  processes.broadcast(bytes, root);
+}
+
 }  // namespace
 
 std::shared_ptr<Processes> single_process() {
@@ -104,24 +131,6 @@ bool any_process(Processes& processes, bool value) {
   return count.item<int64_t>() > 0;
 }
 
-std::vector<std::string> all_gather_text(Processes& processes, const std::string& text) {
-  const auto size = processes.world_size();
-  auto lengths = torch::zeros({size}, torch::kLong);
-  lengths[processes.rank()] = static_cast<int64_t>(text.size());
-  processes.all_reduce(lengths);
-  std::vector<std::string> texts(static_cast<std::size_t>(size));
-  for (int64_t rank = 0; rank < size; ++rank) {
-    const auto length = lengths[rank].item<int64_t>();
-    if (length == 0) continue;
-    auto bytes = torch::zeros({length}, torch::kByte);
-    auto* data = bytes.mutable_data_ptr<uint8_t>();
-    if (rank == processes.rank()) std::copy(text.begin(), text.end(), data);
-    processes.all_reduce(bytes);
-    texts[static_cast<std::size_t>(rank)].assign(data, data + length);
-  }
-  return texts;
-}
-
 void check_equal(Processes& processes, const std::map<std::string, std::string>& values) {
   if (processes.world_size() == 1) return;
   const auto expected = Json::parse(broadcast(processes, Json(values).dump()))
@@ -135,13 +144,6 @@ void check_equal(Processes& processes, const std::map<std::string, std::string>&
                       rank, texts[rank]));
     }
   }
-}
-
-void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t root) {
-  if (tensor.numel() == 0) return;
-  // As bytes, since not every transport supports every dtype.
-  auto bytes = tensor.view({-1}).view(torch::kByte);
-  processes.broadcast(bytes, root);
 }
 
 void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& tensors,

@@ -27,20 +27,13 @@ ATTEND_API void check_processes(const std::shared_ptr<Processes>& processes,
 ATTEND_API void check_equally_trained(Processes& processes, const std::vector<bool>& trained,
                                       int64_t num_changed, int64_t step);
 
-/// Returns the text of each process, by rank.
-ATTEND_API std::vector<std::string> all_gather_text(Processes& processes, const std::string& text);
-
 /// Throws InputError in all processes if a value differs between the processes, which have values
 /// of the same names. The message contains the first process that differs from rank 0, the name,
 /// and the first line of the value that differs.
 ATTEND_API void check_equal(Processes& processes, const std::map<std::string, std::string>& values);
 
-/// Replaces the values of `tensor`, a contiguous tensor of any dtype, by those of the process
-/// `root`.
-ATTEND_API void broadcast_values(Processes& processes, const torch::Tensor& tensor, int64_t root);
-
-/// Does the same for several tensors, of any dtype and strides. All processes have tensors of the
-/// same shapes and dtypes.
+/// Replaces the values of tensors, of any dtype and strides, by those of the process `root`. All
+/// processes have tensors of the same shapes and dtypes.
 ATTEND_API void broadcast_values(Processes& processes, const std::vector<torch::Tensor>& tensors,
                                  int64_t root);
 
