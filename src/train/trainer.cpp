@@ -8,7 +8,7 @@
 #include "ops/rng_state.h"
 #include "train/autocast_for.h"
 #include "train/cpu_copies.h"
-#include "train/fastest_num_threads.h"
+#include "train/device.h"
 #include "train/process_calls.h"
 #include "train/process_memory.h"
 

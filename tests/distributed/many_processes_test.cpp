@@ -4,7 +4,7 @@
 #include "attend/input_error.h"
 #include "attend/train/dataset_objective.h"
 #include "attend/train/trainer.h"
-#include "train/fastest_num_threads.h"
+#include "train/device.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -1,8 +1,7 @@
-#include "train/fastest_num_threads.h"
-
 #include "attend/train/trainer.h"
 #include "support/seed.h"
 #include "support/small_runs.h"
+#include "train/device.h"
 
 #include <gmock/gmock.h>
 #include <torch/utils.h>

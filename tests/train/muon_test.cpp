@@ -1,10 +1,9 @@
 #include "attend/train/optimizer.h"
-
 #include "support/close.h"
 #include "support/rounding.h"
 #include "support/seed.h"
 #include "support/throws.h"
-#include "train/fastest_num_threads.h"
+#include "train/device.h"
 
 #include <ATen/ops/linalg_svd.h>
 #include <ATen/ops/linalg_svdvals.h>

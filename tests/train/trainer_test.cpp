@@ -2,7 +2,7 @@
 
 #include "support/small_runs.h"
 #include "support/throws.h"
-#include "train/fastest_num_threads.h"
+#include "train/device.h"
 
 #include <gmock/gmock.h>
 #include <torch/nn/modules/linear.h>

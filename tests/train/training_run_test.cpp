@@ -7,7 +7,7 @@
 #include "support/stripes.h"
 #include "support/temporary_directory.h"
 #include "support/throws.h"
-#include "train/fastest_num_threads.h"
+#include "train/device.h"
 #include "train/run_record.h"
 
 #include <gmock/gmock.h>

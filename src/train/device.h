@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/train/device.h"
 
 #include <cstdint>
 #include <functional>
