@@ -306,8 +306,10 @@ std::string run_id_of(const fs::path& directory) {
 
 /// True if the launcher has started the same command before, and the command has begun the run in
 /// --out. Called in rank 0.
-bool has_begun(const TrainArguments& arguments, const std::optional<distributed::Launch>& launch) {
-  if (arguments.out.empty() || !launch) return false;
+bool has_begun(const TrainArguments& arguments) {
+  if (arguments.out.empty()) return false;
+  const auto launch = distributed::launch_of_this_process();
+  if (!launch) return false;
   const auto path = fs::absolute(arguments.out).lexically_normal().string();
   const auto now = run_id_of(arguments.out);
   const auto first = distributed::value_at_first_start(
@@ -315,10 +317,12 @@ bool has_begun(const TrainArguments& arguments, const std::optional<distributed:
   return train::RunDirectory::exists(arguments.out) && now != first;
 }
 
-/// Connects the processes that a launcher has started. --print-config needs no other process.
+/// Connects the processes that a launcher has started. --print-config needs no other process than
+/// rank 0, which prints: returns null in the others.
 std::shared_ptr<train::Processes> connect(const TrainArguments& arguments) {
-  if (arguments.print_config) return train::single_process();
-  return distributed::init(arguments.processes.connection());
+  if (!arguments.print_config) return distributed::init(arguments.processes.connection());
+  const auto launch = distributed::launch_of_this_process();
+  return launch && launch->rank > 0 ? nullptr : train::single_process();
 }
 
 /// Throws InputError, with `advice`, for an option that several processes do not support.
@@ -377,12 +381,10 @@ void train_in(const std::shared_ptr<train::Processes>& processes, const TrainArg
 
 void run_train(const CLI::App& app, TrainArguments& arguments, const RecipeFlags& flags) {
   ignore_write_signals();  // a closed pipe must not end the run
-  const auto launch = distributed::launch_of_this_process();
-  if (arguments.print_config && launch && launch->rank > 0) return;  // rank 0 prints
   const auto processes = connect(arguments);
+  if (processes == nullptr) return;
   try {
-    arguments.has_begun =
-        any_process(*processes, processes->rank() == 0 && has_begun(arguments, launch));
+    arguments.has_begun = any_process(*processes, processes->rank() == 0 && has_begun(arguments));
     train_in(processes, arguments, flags);
   } catch (const Interrupted&) {
     throw;
