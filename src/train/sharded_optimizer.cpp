@@ -1,6 +1,6 @@
 #include "attend/train/sharded_optimizer.h"
 
-#include "train/process_calls.h"
+#include "train/processes.h"
 
 #include <algorithm>
 #include <functional>

@@ -9,8 +9,8 @@
 #include "train/autocast_for.h"
 #include "train/cpu_copies.h"
 #include "train/device.h"
-#include "train/process_calls.h"
 #include "train/process_memory.h"
+#include "train/processes.h"
 
 #include <ATen/ops/_foreach_mul.h>
 #include <ATen/ops/_foreach_norm.h>

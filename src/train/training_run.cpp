@@ -10,7 +10,7 @@
 #include "attend/train/task_objective.h"
 #include "train/autocast_for.h"
 #include "train/checksum.h"
-#include "train/process_calls.h"
+#include "train/processes.h"
 #include "train/run_files.h"
 #include "train/run_history.h"
 #include "train/run_record.h"

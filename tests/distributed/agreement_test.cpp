@@ -5,7 +5,7 @@
 #include "distributed/rendezvous.h"
 #include "support/in_threads.h"
 #include "support/temporary_directory.h"
-#include "train/process_calls.h"
+#include "train/processes.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -7,7 +7,7 @@
 #include "support/small_runs.h"
 #include "support/stripes.h"
 #include "support/temporary_directory.h"
-#include "train/process_calls.h"
+#include "train/processes.h"
 
 #include <gmock/gmock.h>
 

@@ -1,4 +1,4 @@
-#include "train/process_calls.h"
+#include "train/processes.h"
 
 #include "attend/input_error.h"
 #include "attend/train/trainer.h"
