@@ -3,7 +3,7 @@
 #include "attend/nn/parameter_count.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/tokenizers/published_tokenizer.h"
-#include "attend/train/model.h"
+#include "attend/train/embedding_files.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/save_run.h"
 #include "commands.h"

@@ -21,7 +21,6 @@
 #include "attend/train/loss.h"
 #include "attend/train/loss_curves.h"
 #include "attend/train/metrics_log.h"
-#include "attend/train/model.h"
 #include "attend/train/nearest_name.h"
 #include "attend/train/objective.h"
 #include "attend/train/observer.h"

@@ -72,6 +72,17 @@ void write_table(const std::filesystem::path& path, const torch::Tensor& table) 
 
 }  // namespace
 
+torch::Tensor token_embedding_weight(const Model& model) {
+  return std::visit(
+      [](const auto& kind) {
+        if constexpr (std::is_same_v<std::decay_t<decltype(kind)>, Seq2Seq>)
+          return kind->source_embedding->token->weight;
+        else
+          return kind->embedding->token->weight;
+      },
+      model);
+}
+
 void write_embeddings(const std::filesystem::path& directory, const torch::Tensor& table,
                       const std::vector<std::string>& tokens) {
   TORCH_CHECK_VALUE(table.dim() == 2, "table: expected the shape (V, E), found ", table.sizes());

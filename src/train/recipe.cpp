@@ -1,4 +1,4 @@
-// Checks recipes, and reads and writes recipe files.
+// Checks recipes, reads and writes recipe files, and makes the models that recipes describe.
 #include "attend/train/recipe.h"
 
 #include "attend/input_error.h"
@@ -252,6 +252,22 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
                                fmt::join(kModelKinds, ", "), name));
 }
 
+/// Sets the sizes that are not part of a recipe.
+struct SetSizes {
+  int64_t vocab_size;
+  int64_t num_classes;
+
+  void operator()(LanguageModelConfig& config) const { config.vocab_size = vocab_size; }
+  void operator()(SequenceClassifierConfig& config) const {
+    config.vocab_size = vocab_size;
+    config.num_classes = num_classes;
+  }
+  void operator()(Seq2SeqConfig& config) const {
+    config.source_vocab_size = vocab_size;
+    config.target_vocab_size = vocab_size;
+  }
+};
+
 }  // namespace
 
 StackConfig& Recipe::stack() {
@@ -285,6 +301,17 @@ void check_training_config(const TrainingConfig& config) {
   recipe.training = config;
   for (const auto& field : recipe_fields()) {
     if (field.section == std::string_view("training")) check_range(field, recipe, field.key);
+  }
+}
+
+Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
+  try {
+    auto config = recipe.model;
+    std::visit(SetSizes{vocab_size, static_cast<int64_t>(num_classes)}, config);
+    return attend::make_model(config);
+  } catch (const c10::ValueError& error) {
+    // The message contains names of config fields. The recipe's keys have the same names.
+    throw InputError(error.what_without_backtrace());
   }
 }
 

@@ -5,6 +5,7 @@
 #include "attend/io/utf8.h"
 #include "attend/nn/eval_guard.h"
 #include "attend/train/answer.h"
+#include "attend/train/embedding_files.h"
 #include "train/json_lines.h"
 
 #include <fmt/format.h>

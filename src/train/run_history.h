@@ -1,8 +1,8 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/models/model.h"
 #include "attend/train/embedding_snapshots.h"
-#include "attend/train/model.h"
 #include "attend/train/observer.h"
 #include "attend/train/run_directory.h"
 #include "attend/train/task.h"

@@ -9,6 +9,18 @@
 namespace attend::train {
 namespace {
 
+struct Logits {
+  const Batch& batch;
+
+  torch::Tensor operator()(LanguageModel& model) const { return model(batch.tokens); }
+  torch::Tensor operator()(SequenceClassifier& model) const {
+    return model(batch.tokens, batch.key_mask);
+  }
+  torch::Tensor operator()(Seq2Seq& model) const {
+    return model(batch.tokens, batch.decoder_tokens, batch.key_mask);
+  }
+};
+
 torch::Device device_of(const torch::nn::Module& module) {
   return module.parameters().front().device();
 }
@@ -73,6 +85,10 @@ TrainingLoss TaskObjective::loss(const Batch& batch) {
 Evaluation TaskObjective::evaluate(const EvaluationOptions& options) {
   if (validation_.empty()) validation_ = task_->validation_batches(kEvalBatchSize);
   return evaluate_batches(model_, validation_, options);
+}
+
+torch::Tensor logits_of(Model& model, const Batch& batch) {
+  return std::visit(Logits{batch}, model);
 }
 
 ExactMatch exact_match(const torch::Tensor& logits, const Batch& batch) {

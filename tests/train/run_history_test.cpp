@@ -1,6 +1,7 @@
 #include "train/run_history.h"
 
 #include "attend/io/safetensors.h"
+#include "attend/train/embedding_files.h"
 #include "attend/train/training_run.h"
 #include "io/files.h"
 #include "support/small_runs.h"

@@ -1,6 +1,6 @@
 #include "attend/train/loss.h"
-#include "attend/train/model.h"
 #include "attend/train/task.h"
+#include "attend/train/task_objective.h"
 #include "support/small_runs.h"
 #include "support/task_examples.h"
 #include "support/temporary_directory.h"

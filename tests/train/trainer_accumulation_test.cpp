@@ -1,4 +1,5 @@
 #include "attend/train/loss.h"
+#include "attend/train/task_objective.h"
 #include "attend/train/trainer.h"
 #include "support/close.h"
 #include "support/small_runs.h"

@@ -2,6 +2,7 @@
 
 #include "attend/ops/flop_counter.h"
 #include "attend/train/task.h"
+#include "attend/train/task_objective.h"
 
 #include <torch/utils.h>
 

@@ -3,9 +3,9 @@
 
 #include "attend/models/generation.h"
 #include "attend/models/language_model.h"
+#include "attend/models/model.h"
 #include "attend/ops/linear.h"
 #include "attend/train/batch.h"
-#include "attend/train/model.h"
 #include "attend/train/recipe.h"
 
 #include <nlohmann/json.hpp>

@@ -2,6 +2,7 @@
 
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/train/embedding_files.h"
 #include "attend/train/embedding_snapshots.h"
 #include "report/encoding.h"
 

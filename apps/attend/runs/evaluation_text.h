@@ -1,7 +1,7 @@
 #pragma once
 
+#include "attend/models/model.h"
 #include "attend/train/evaluation.h"
-#include "attend/train/model.h"
 #include "attend/train/recipe.h"
 
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "attend/train/model.h"
+#include "attend/models/model.h"
 #include "attend/train/task.h"
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 #include "attend/api.h"
 #include "attend/io/tokenizer.h"
 #include "attend/models/generation.h"
-#include "attend/train/model.h"
+#include "attend/models/model.h"
 #include "attend/train/task.h"
 
 #include <cstdint>

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/models/model.h"
 
 #include <torch/types.h>
 
@@ -16,6 +17,9 @@ struct EmbeddingFiles {
   static constexpr const char* tokens = "metadata.tsv";            ///< a token per line
   static constexpr const char* config = "projector_config.pbtxt";  ///< for TensorBoard
 };
+
+/// Returns the weight of the token embedding (V, E); for a Seq2Seq, of the source embedding.
+ATTEND_API torch::Tensor token_embedding_weight(const Model& model);
 
 /// Writes token embeddings for the Embedding Projector: `embeddings.tsv` (one row per token),
 /// `metadata.tsv` (one token per line) and `projector_config.pbtxt`. `tensorboard --logdir

@@ -154,4 +154,12 @@ ATTEND_API void check_recipe(const Recipe& recipe);
 /// range.
 ATTEND_API void check_training_config(const TrainingConfig& config);
 
+/// Makes the model that a recipe describes, with new weights. `vocab_size` is the number of tokens
+/// in the vocabulary. `num_classes` is the number of classes; only a classifier uses it. Throws
+/// InputError if values of the recipe's model contradict each other, for example if `embed_dim` is
+/// not divisible by `num_heads`; the message names the recipe's keys of these values.
+///
+///     auto model = make_model(recipe, task->tokenizer().size(), task->classes().size());
+ATTEND_API Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes = 0);
+
 }  // namespace attend::train

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "attend/api.h"
+#include "attend/models/model.h"
 #include "attend/train/batch.h"
 #include "attend/train/evaluation.h"
-#include "attend/train/model.h"
 #include "attend/train/objective.h"
 #include "attend/train/processes.h"
 #include "attend/train/task.h"
@@ -42,6 +42,10 @@ class ATTEND_API TaskObjective : public Objective {
   std::shared_ptr<Processes> processes_ = single_process();
   std::vector<Batch> validation_;  // made by the first evaluation
 };
+
+/// Returns the logits of a batch: (B, T, V) for a LanguageModel, (B, U, V) for a Seq2Seq, (B, C)
+/// for a SequenceClassifier.
+ATTEND_API torch::Tensor logits_of(Model& model, const Batch& batch);
 
 /// Counts sequences of a batch. `total` counts the sequences that have an answer. `correct` counts
 /// those of them for which every token of the answer equals the argmax of `logits`.

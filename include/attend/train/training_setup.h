@@ -2,7 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/io/safetensors.h"
-#include "attend/train/model.h"
+#include "attend/models/model.h"
 #include "attend/train/recipe.h"
 #include "attend/train/task.h"
 
