@@ -13,9 +13,11 @@ bool is_gated(const FeedForwardActivation& activation) {
   return kind != nullptr && is_gated(*kind);
 }
 
-torch::Tensor activate(const torch::Tensor& x, const FeedForwardActivation& activation) {
-  if (const auto* kind = std::get_if<Activation>(&activation)) return activate(x, *kind);
-  return std::get<1>(activation)(x);
+torch::Tensor apply_up(const torch::Tensor& x, const FeedForwardImpl& module) {
+  const auto& activation = module.options.activation();
+  if (const auto* kind = std::get_if<Activation>(&activation))
+    return apply_linear(x, module.up, *kind);
+  return std::get<1>(activation)(apply_linear(x, module.up));
 }
 
 std::string_view name_of(const FeedForwardActivation& activation) {
@@ -51,7 +53,7 @@ void FeedForwardImpl::reset() {
 torch::Tensor FeedForwardImpl::forward(const torch::Tensor& x) {
   check_width("FeedForward", x, options.embed_dim());
   if (const auto step = step_of(*this, x)) return feed_forward_step(x, *step);
-  return apply_linear(dropout(activate(apply_linear(x, up), options.activation())), down);
+  return apply_linear(dropout(apply_up(x, *this)), down);
 }
 
 void FeedForwardImpl::pretty_print(std::ostream& stream) const {

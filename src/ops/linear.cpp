@@ -2,7 +2,6 @@
 
 #include "ops/autocast.h"
 #include "ops/cpu_features.h"
-#include "ops/double_backward.h"
 #include "ops/fast_kernels.h"
 #include "ops/fast_linear.h"
 #include "ops/in_parallel.h"
@@ -168,47 +167,82 @@ bool supports(const torch::Tensor& x, const torch::Tensor& weight, const torch::
   return types_match && shapes_match && x.numel() > 0 && weight.numel() > 0;
 }
 
-torch::Tensor call_one_dnn(const torch::Tensor& x, const torch::Tensor& weight,
-                           const torch::Tensor& bias) {
-  // oneDNN ignores the strides of the bias.
-  const auto optional_bias = bias.defined() ? std::make_optional(bias.contiguous()) : std::nullopt;
-  return one_dnn()->linear.call(x, weight, optional_bias, /*attr=*/"none",
-                                /*scalars=*/c10::List<std::optional<at::Scalar>>(),
-                                /*algorithm=*/"");
+/// A function that oneDNN applies to each element of a product.
+struct PostOp {
+  std::string_view name = "none";
+  std::string_view algorithm = {};
+};
+
+/// Returns std::nullopt if oneDNN does not have the activation, or makes 0 of NaN, as in relu.
+std::optional<PostOp> post_op(Activation activation) {
+  switch (activation) {
+    case Activation::gelu:
+      return PostOp{"gelu", "none"};
+    case Activation::gelu_tanh:
+      return PostOp{"gelu", "tanh"};
+    case Activation::silu:
+      return PostOp{"swish"};
+    default:
+      return {};
+  }
 }
 
-/// Returns `matrix`, or a contiguous copy if `is_matrix` is false.
-torch::Tensor as_matrix(const torch::Tensor& matrix) {
-  return is_matrix(matrix) ? matrix : matrix.contiguous();
+torch::Tensor call_one_dnn(const torch::Tensor& x, const torch::Tensor& weight,
+                           const torch::Tensor& bias, PostOp post_op = {}) {
+  // oneDNN ignores the strides of the bias.
+  const auto optional_bias = bias.defined() ? std::make_optional(bias.contiguous()) : std::nullopt;
+  return one_dnn()->linear.call(x, weight, optional_bias, post_op.name,
+                                /*scalars=*/c10::List<std::optional<at::Scalar>>(),
+                                post_op.algorithm);
+}
+
+/// Returns true if the elements of `matrix`, or of its transpose, are contiguous. With gaps between
+/// its rows, oneDNN multiplies one element at a time.
+bool is_dense(const torch::Tensor& matrix) {
+  return matrix.is_contiguous() || matrix.t().is_contiguous();
+}
+
+/// Returns `left`^T `right` (M, N) of `left` (K, M) and `right` (K, N), with `multiply(x, w)`,
+/// which returns x w^T and copies x if it is not contiguous.
+template <typename Multiply>
+torch::Tensor transposed_product(const torch::Tensor& left, const torch::Tensor& right,
+                                 const Multiply& multiply) {
+  const auto dense = [](const torch::Tensor& matrix) {
+    return is_dense(matrix) ? matrix : matrix.contiguous();
+  };
+  // Autograd copies a gradient that is not contiguous.
+  const auto size_of_transpose = right.numel() + left.size(1) * right.size(1);
+  if (left.numel() <= size_of_transpose) return multiply(left.t(), dense(right).t());
+  return multiply(right.t(), dense(left).t()).t();
 }
 
 struct OneDnnLinear : torch::autograd::Function<OneDnnLinear> {
   static torch::Tensor forward(AutogradContext* context, const torch::Tensor& x,
                                const torch::Tensor& weight,
                                const std::optional<torch::Tensor>& bias) {
-    context->save_for_backward({x, weight, bias.value_or(torch::Tensor())});
+    // A saved tensor must not be changed in place, and stays in memory.
+    context->save_for_backward({weight.requires_grad() ? x : torch::Tensor(),
+                                x.requires_grad() ? weight : torch::Tensor()});
+    context->saved_data["has_bias"] = bias.has_value();
     return call_one_dnn(x, weight, bias.value_or(torch::Tensor()));
   }
 
   static variable_list backward(AutogradContext* context, const variable_list& output_gradients) {
     const auto inputs = context->get_saved_variables();
-    const auto &x = inputs[0], &weight = inputs[1], &bias = inputs[2];
-    const auto& gradient = output_gradients[0];  // (..., N)
-    if (torch::GradMode::is_enabled() || !can_use_fast_kernels({&gradient})) {
-      const auto linear = [](const variable_list& tensors) {
-        return torch::linear(tensors[0], tensors[1], tensors[2]);
-      };
-      const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
-      return differentiable_gradients(inputs, linear, gradient);
-    }
-    const auto rows = gradient.reshape({-1, weight.size(0)});  // (M, N)
+    const auto &x = inputs[0], &weight = inputs[1];
+    const auto& gradient = output_gradients[0];                   // (..., N)
+    const auto rows = gradient.reshape({-1, gradient.size(-1)});  // (M, N)
+    const c10::impl::ExcludeDispatchKeyGuard no_autocast(c10::autocast_dispatch_keyset);
+    const bool is_fast = !torch::GradMode::is_enabled() && can_use_fast_kernels({&gradient});
+    const auto product = [&](const torch::Tensor& left, const torch::Tensor& right) {
+      return is_fast ? call_one_dnn(left, right, {}) : torch::linear(left, right);
+    };
     variable_list gradients(3);
-    if (context->needs_input_grad(0)) gradients[0] = call_one_dnn(gradient, weight.t(), {});
-    if (context->needs_input_grad(1)) {
-      const auto columns = as_matrix(x.reshape({-1, weight.size(1)})).t();  // (K, M)
-      gradients[1] = call_one_dnn(rows.t(), columns, {});
-    }
-    if (bias.defined() && context->needs_input_grad(2)) gradients[2] = rows.sum(0);
+    if (context->needs_input_grad(0)) gradients[0] = product(gradient, weight.t());
+    if (context->needs_input_grad(1))
+      gradients[1] = transposed_product(rows, x.reshape({-1, x.size(-1)}), product);
+    const bool has_bias = context->saved_data["has_bias"].toBool();
+    if (has_bias && context->needs_input_grad(2)) gradients[2] = rows.sum(0);
     return gradients;
   }
 };
@@ -321,6 +355,22 @@ bool is_large(int64_t rows, const torch::Tensor& weight) {
   return weight.numel() >= kMinElements || rows * weight.numel() >= kMinMultiplications;
 }
 
+/// Returns true if oneDNN is faster than MKL.
+bool prefers_one_dnn(int64_t rows, const torch::Tensor& weight) {
+  return weight.scalar_type() == torch::kFloat && mkl_is_slow() && is_large(rows, weight) &&
+         is_dense(weight) && can_use_one_dnn();
+}
+
+/// Returns the weight, or its copy, with which oneDNN computes a product of `rows` rows without
+/// gradients, or std::nullopt if another kernel computes it.
+std::optional<torch::Tensor> weight_of_one_dnn(int64_t rows, const torch::Tensor& weight) {
+  if (const auto* copy = copy_for(weight, rows)) {
+    return copy->format == WeightFormat::packed ? std::make_optional(copy->elements) : std::nullopt;
+  }
+  const bool is_chosen = !prefers_row_product(rows, weight) && prefers_one_dnn(rows, weight);
+  return is_chosen ? std::make_optional(weight) : std::nullopt;
+}
+
 torch::Tensor prepacked(const torch::Tensor& weight) {
   // With 1 as the expected number of rows of `x`, oneDNN would keep the order of the elements.
   const c10::SymInt rows_of_x = 16;
@@ -403,17 +453,16 @@ std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Te
     const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
     if (auto* copy = find_copy(owner)) copy->is_valid = false;
   }
-  if (!supports(x, weight, bias)) return std::nullopt;
+  if (!can_use_fast_kernels({&x, &weight, &bias}) || autocast_dtype(torch::kCPU) ||
+      !supports(x, weight, bias)) {
+    return std::nullopt;
+  }
   const auto rows = x.numel() / x.size(-1);
   if (can_use_inference_kernels({&x, &weight, &bias})) {
     if (const auto* copy = copy_for(weight, rows)) return prepared_linear(x, weight, *copy, bias);
     if (prefers_row_product(rows, weight)) return float_product(x, weight, bias);
   }
-  const bool prefers_one_dnn = x.scalar_type() == torch::kFloat && mkl_is_slow() &&
-                               is_large(rows, weight) && can_use_one_dnn() &&
-                               can_use_fast_kernels({&x, &weight, &bias}) &&
-                               !autocast_dtype(torch::kCPU);
-  if (!prefers_one_dnn) return std::nullopt;
+  if (!prefers_one_dnn(rows, weight)) return std::nullopt;
   return one_dnn_linear(x, weight, bias);
 }
 
@@ -421,6 +470,17 @@ torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
                            const torch::Tensor& bias) {
   const auto y = fast_linear(x, weight, bias);
   return y ? *y : torch::linear(x, weight, bias);
+}
+
+torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer,
+                           Activation activation) {
+  const auto &weight = layer->weight, &bias = layer->bias;
+  const auto post = post_op(activation);
+  if (post && can_use_inference_kernels({&x, &weight, &bias}) && supports(x, weight, bias)) {
+    const auto rows = x.numel() / x.size(-1);
+    if (const auto own = weight_of_one_dnn(rows, weight)) return call_one_dnn(x, *own, bias, *post);
+  }
+  return activate(apply_linear(x, layer), activation);
 }
 
 bool prepare_weight(const torch::Tensor& weight, WeightFormat format) {

@@ -18,6 +18,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <set>
 #include <sstream>
@@ -165,6 +166,21 @@ TEST_F(OneDnnLinear, ComputesOnlyRequiredGradients) {
   EXPECT_TRUE(torch::equal(trained.grad(), torch::full({30}, 3.0)));
 }
 
+TEST_F(OneDnnLinear, SavesOnlyWhatGradientsNeed) {
+  auto x = torch::randn({3, 20}).requires_grad_();
+  const auto frozen = torch::randn({30, 20});
+  auto bias = torch::randn({30}).requires_grad_();
+  auto h = x * 1;
+  const auto y = one_dnn_linear(h, frozen, bias);
+  const torch::Tensor loss = y.sum() + h.add_(1).sum();
+  {
+    const torch::NoGradGuard no_grad;
+    bias.add_(1);
+  }
+  loss.backward();
+  EXPECT_TRUE(close(x.grad(), frozen.sum(0).expand({3, 20}) + 1, 1e-5));
+}
+
 TEST_F(OneDnnLinear, HasGradientsInFloat32UnderAutocast) {
   const auto inputs = as_leaves({torch::randn({3, 20}), torch::randn({30, 20})});
   const auto gradients = [&](bool create_graph) {
@@ -176,6 +192,61 @@ TEST_F(OneDnnLinear, HasGradientsInFloat32UnderAutocast) {
     const auto found = gradients(create_graph);
     EXPECT_TRUE(close(found[0], inputs[1].sum(0).expand({3, 20}), 1e-5));
     EXPECT_TRUE(close(found[1], inputs[0].sum(0).expand({30, 20}), 1e-5));
+  }
+}
+
+TEST(LinearWithActivation, EqualsTheActivationOfTheProduct) {
+  const torch::NoGradGuard no_grad;
+  seed_afresh();
+  for (const auto name : EnumNames<Activation>::names) {
+    const auto activation = from_string<Activation>(name).value();
+    for (const bool is_large : {false, true}) {
+      const auto in = is_large ? draw(363, 500) : draw(1, 40);
+      const auto out = 2 * (is_large ? draw(182, 250) : draw(1, 20));
+      const torch::nn::Linear layer(torch::nn::LinearOptions(in, out).bias(draw(0, 1) == 1));
+      for (const bool is_prepared : {false, true}) {
+        if (is_prepared) prepare_weight(layer->weight, WeightFormat::packed);
+        const auto x = torch::randn({draw(1, 3), draw(1, 12), in});
+        EXPECT_TRUE(
+            equals_in_float64(apply_linear(x, layer, activation), {x, layer->weight, layer->bias},
+                              [&](const Tensors& exact) {
+                                return activate(plain(exact[0], exact[1], exact[2]), activation);
+                              },
+                              {.terms = in + 1}))
+            << name << " " << x.sizes() << " " << layer->weight.sizes();
+      }
+    }
+  }
+}
+
+TEST(LinearWithActivation, KeepsNaN) {
+  const torch::NoGradGuard no_grad;
+  const torch::nn::Linear layer(480, 300);
+  layer->bias[7] = NAN;
+  for (const bool is_prepared : {false, true}) {
+    if (is_prepared) prepare_weight(layer->weight, WeightFormat::packed);
+    for (const auto name : EnumNames<Activation>::names) {
+      const auto y =
+          apply_linear(torch::randn({20, 480}), layer, from_string<Activation>(name).value());
+      EXPECT_TRUE(y.select(-1, 7).isnan().all().item<bool>()) << name;
+    }
+  }
+}
+
+TEST_F(LinearTest, AppliesTheActivationInTheCallOfOneDnn) {
+  const torch::nn::Linear layer(480, 300);
+  if (!prepare_weight(layer->weight, WeightFormat::packed))
+    GTEST_SKIP() << "this processor or this LibTorch does not support the format";
+  for (const auto activation :
+       {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
+    const auto names = operators_of([&] { apply_linear(x, layer, activation); });
+    EXPECT_TRUE(calls(names, "mkldnn::_linear_pointwise"));
+    EXPECT_EQ(names.contains("aten::relu") || names.contains("aten::gelu") ||
+                  names.contains("aten::silu"),
+              activation == Activation::relu);
+    const NoInferenceKernelsGuard guard;  // as in a recomputed forward pass
+    EXPECT_TRUE(torch::equal(apply_linear(x, layer, activation),
+                             activate(apply_linear(x, layer), activation)));
   }
 }
 
@@ -226,6 +297,10 @@ TEST_F(LinearTest, KeepsForwardDerivatives) {
   const auto derivative = std::get<1>(at::_unpack_dual(y, level));
   torch::autograd::ForwardADLevel::release_idx(level);
   EXPECT_TRUE(close(derivative, plain(tangent, weight), 1e-4));
+}
+
+TEST_F(LinearTest, SupportsASparseWeight) {
+  EXPECT_TRUE(close(apply_linear(x, weight.to_sparse_csr()), plain(x, weight), 1e-3));
 }
 
 TEST_F(LinearTest, RaisesTheErrorsOfTorchLinear) {

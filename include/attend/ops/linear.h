@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/enum_names.h"
+#include "attend/ops/activation.h"
 
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
@@ -48,6 +49,13 @@ ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tenso
 inline torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer) {
   return apply_linear(x, layer->weight, layer->bias);
 }
+
+/// Returns `activate(apply_linear(x, layer), activation)`. If oneDNN computes the product without
+/// gradients, it applies `gelu`, `gelu_tanh` or `silu` in the same call.
+///
+///     auto h = apply_linear(x, feed_forward->up, Activation::gelu);  // (B, T, K) -> (B, T, N)
+ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer,
+                                      Activation activation);
 
 /// Makes a copy of `weight` (N, K) with which `apply_linear` computes products with few rows
 /// faster, and deletes an earlier copy. The copy is kept in addition to the weight and is deleted
