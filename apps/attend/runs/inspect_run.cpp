@@ -232,7 +232,7 @@ InspectReport inspect_run(const fs::path& directory) {
     add_summary(*summary, report);
   else
     add_progress(read_overview(directory, directory), report);
-  const auto checkpoints = run.checkpoints();
+  const auto& checkpoints = run.checkpoints();
   if (const auto folder = checkpoints.latest(); !folder.empty())
     add_checkpoint_step(checkpoints.read_state(folder).step, report);
   add_losses(run.file(train::RunFiles::metrics), report);
