@@ -313,7 +313,7 @@ torch::Tensor prepared_linear(const torch::Tensor& x, const torch::Tensor& weigh
                               const PreparedWeight& copy, const torch::Tensor& bias) {
   switch (copy.format) {
     case WeightFormat::packed:
-      return call_one_dnn(x, copy.elements, bias);
+      break;  // by `fast_product`
     case WeightFormat::bf16: {
       const auto y = call_one_dnn(x.to(torch::kBFloat16), copy.elements, {});
       return bias.defined() ? y + bias : y.to(x.scalar_type());  // a sum has the dtype of the bias
@@ -359,16 +359,6 @@ bool is_large(int64_t rows, const torch::Tensor& weight) {
 bool prefers_one_dnn(int64_t rows, const torch::Tensor& weight) {
   return weight.scalar_type() == torch::kFloat && mkl_is_slow() && is_large(rows, weight) &&
          is_dense(weight) && can_use_one_dnn();
-}
-
-/// Returns the weight, or its copy, with which oneDNN computes a product of `rows` rows without
-/// gradients, or std::nullopt if another kernel computes it.
-std::optional<torch::Tensor> weight_of_one_dnn(int64_t rows, const torch::Tensor& weight) {
-  if (const auto* copy = copy_for(weight, rows)) {
-    return copy->format == WeightFormat::packed ? std::make_optional(copy->elements) : std::nullopt;
-  }
-  const bool is_chosen = !prefers_row_product(rows, weight) && prefers_one_dnn(rows, weight);
-  return is_chosen ? std::make_optional(weight) : std::nullopt;
 }
 
 torch::Tensor prepacked(const torch::Tensor& weight) {
@@ -427,6 +417,40 @@ bool supports(const torch::Tensor& weight, WeightFormat format) {
   TORCH_CHECK_VALUE(false, "unknown weight format ", static_cast<int>(format));
 }
 
+struct FastProduct {
+  torch::Tensor y;
+  bool has_post_op = false;
+};
+
+/// `fast_linear`, with `post_op` if oneDNN computes the product without gradients.
+std::optional<FastProduct> fast_product(const torch::Tensor& x, const torch::Tensor& weight,
+                                        const torch::Tensor& bias,
+                                        std::optional<PostOp> post_op = {}) {
+  if (computes_gradients({&weight})) {
+    // The optimizer may change the weight in a way that its version does not show.
+    const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
+    if (auto* copy = find_copy(owner)) copy->is_valid = false;
+  }
+  const bool is_inference = can_use_inference_kernels({&x, &weight, &bias});
+  const bool is_fast =
+      is_inference || (can_use_fast_kernels({&x, &weight, &bias}) && !autocast_dtype(torch::kCPU));
+  if (!is_fast || !supports(x, weight, bias)) return {};
+  const auto with_post_op = [&](const torch::Tensor& own_weight) {
+    return FastProduct{call_one_dnn(x, own_weight, bias, post_op.value_or(PostOp{})),
+                       post_op.has_value()};
+  };
+  const auto rows = x.numel() / x.size(-1);
+  if (is_inference) {
+    if (const auto* copy = copy_for(weight, rows)) {
+      if (copy->format == WeightFormat::packed) return with_post_op(copy->elements);
+      return FastProduct{prepared_linear(x, weight, *copy, bias)};
+    }
+    if (prefers_row_product(rows, weight)) return FastProduct{float_product(x, weight, bias)};
+  }
+  if (!prefers_one_dnn(rows, weight)) return {};
+  return is_inference ? with_post_op(weight) : FastProduct{one_dnn_linear(x, weight, bias)};
+}
+
 }  // namespace
 
 bool can_use_one_dnn() {
@@ -448,22 +472,8 @@ std::optional<WeightRows> weight_rows(const torch::Tensor& weight, int64_t rows)
 
 std::optional<torch::Tensor> fast_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                          const torch::Tensor& bias) {
-  if (computes_gradients({&weight})) {
-    // The optimizer may change the weight in a way that its version does not show.
-    const at::TensorBase& owner = weight.is_view() ? weight._base() : weight;
-    if (auto* copy = find_copy(owner)) copy->is_valid = false;
-  }
-  if (!can_use_fast_kernels({&x, &weight, &bias}) || autocast_dtype(torch::kCPU) ||
-      !supports(x, weight, bias)) {
-    return std::nullopt;
-  }
-  const auto rows = x.numel() / x.size(-1);
-  if (can_use_inference_kernels({&x, &weight, &bias})) {
-    if (const auto* copy = copy_for(weight, rows)) return prepared_linear(x, weight, *copy, bias);
-    if (prefers_row_product(rows, weight)) return float_product(x, weight, bias);
-  }
-  if (!prefers_one_dnn(rows, weight)) return std::nullopt;
-  return one_dnn_linear(x, weight, bias);
+  const auto product = fast_product(x, weight, bias);
+  return product ? std::make_optional(product->y) : std::nullopt;
 }
 
 torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
@@ -474,13 +484,9 @@ torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
 
 torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer,
                            Activation activation) {
-  const auto &weight = layer->weight, &bias = layer->bias;
-  const auto post = post_op(activation);
-  if (post && can_use_inference_kernels({&x, &weight, &bias}) && supports(x, weight, bias)) {
-    const auto rows = x.numel() / x.size(-1);
-    if (const auto own = weight_of_one_dnn(rows, weight)) return call_one_dnn(x, *own, bias, *post);
-  }
-  return activate(apply_linear(x, layer), activation);
+  const auto product = fast_product(x, layer->weight, layer->bias, post_op(activation));
+  if (!product) return activate(torch::linear(x, layer->weight, layer->bias), activation);
+  return product->has_post_op ? product->y : activate(product->y, activation);
 }
 
 bool prepare_weight(const torch::Tensor& weight, WeightFormat format) {
