@@ -14,6 +14,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <limits>
 #include <sstream>
 #include <stdexcept>
 #include <thread>
@@ -41,7 +42,11 @@ void show(attend::app::ProgressLine& line, int64_t max_steps, const std::string&
     progress.train_loss = number();
     line.on_progress(progress);
   } else if (kind == "evaluation") {
-    line.on_evaluation(step, Evaluation{.loss = number(), .exact_match = {1, 2}});
+    static double lowest = std::numeric_limits<double>::infinity();
+    const auto loss = number();
+    const bool is_best = loss < lowest;
+    if (is_best) lowest = loss;
+    line.on_evaluation(step, Evaluation{.loss = loss, .exact_match = {1, 2}, .is_best = is_best});
   } else if (kind == "activity") {
     std::string name;
     words >> name;

@@ -5,9 +5,8 @@
 #include <torch/cuda.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
-#include <limits>
+#include <functional>
 #include <vector>
 
 namespace attend::app {
@@ -19,26 +18,38 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Returns the speed of matrix products, in floating-point operations per second.
+/// Makes a function that multiplies two matrices.
+using MakeProduct =
+    std::function<std::function<void()>(const torch::Tensor& a, const torch::Tensor& b)>;
+
+std::vector<MakeProduct> ways_to_multiply(torch::Device device) {
+  const auto plain = [](auto a, auto b) { return [=] { torch::mm(a, b); }; };
+  if (device.is_cuda()) return {plain};
+  const auto unpacked = [](auto a, auto b) { return [=] { apply_linear(a, b); }; };
+  const auto packed = [](auto a, auto b) {
+    prepare_weight(b, WeightFormat::packed);
+    return [=] { apply_linear(a, b); };
+  };
+  return {plain, unpacked, packed};
+}
+
+/// Returns the speed of matrix products, in floating-point operations per second. Leaves out sizes
+/// that would take longer than `max_seconds`: a CPU without instructions for bf16 needs half a
+/// minute for the largest.
 double product_speed(torch::Device device, torch::Dtype dtype, double max_seconds) {
+  const auto sizes = device.is_cuda() ? std::vector<int64_t>{4096, 8192}
+                                      : std::vector<int64_t>{256, 512, 1024, 2048};
   double fastest = 0.0;
-  const auto sizes =
-      device.is_cuda() ? std::array<int64_t, 2>{4096, 8192} : std::array<int64_t, 2>{1024, 2048};
-  for (const auto n : sizes) {
-    const auto random = [&] { return torch::randn({n, n}, device).to(dtype); };
-    const auto a = random();
-    const auto b = random();
-    std::vector<std::function<void()>> products{[&] { torch::mm(a, b); }};
-    if (device.is_cpu()) {
-      const auto packed = random();
-      prepare_weight(packed, WeightFormat::packed);
-      products.emplace_back([&] { apply_linear(a, b); });
-      products.emplace_back([&a, packed] { apply_linear(a, packed); });
-    }
-    for (const auto& product : products) {
+  for (const auto& make_product : ways_to_multiply(device)) {
+    double speed = 0.0;
+    for (const auto n : sizes) {
       const auto operations = 2.0 * static_cast<double>(n * n * n);
-      fastest = std::max(fastest, operations / fastest_seconds(device, max_seconds, product));
+      if (n > sizes.front() && operations > speed * max_seconds) break;
+      const auto random = [&] { return torch::randn({n, n}, device).to(dtype); };
+      const auto product = make_product(random(), random());
+      speed = std::max(speed, operations / fastest_seconds(device, max_seconds, product));
     }
+    fastest = std::max(fastest, speed);
   }
   return fastest;
 }

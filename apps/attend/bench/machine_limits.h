@@ -18,8 +18,9 @@ struct MachineLimits {
 double fastest_seconds(torch::Device device, double max_seconds, const std::function<void()>& work);
 
 /// Measures the limits of the machine. The speed of products is that of the fastest way to compute
-/// them: for the faster of two sizes and, on a CPU, with MKL or oneDNN, with plain or packed
-/// weights. `max_seconds` is the time of each of these measurements, as in `fastest_seconds`.
+/// them: for the fastest of some sizes and, on a CPU, with MKL or oneDNN, with plain or packed
+/// weights. `max_seconds` is the time of each of these measurements, as in `fastest_seconds`. Sizes
+/// that take longer are left out.
 MachineLimits measure_limits(torch::Device device, double max_seconds = 1.0);
 
 }  // namespace attend::app

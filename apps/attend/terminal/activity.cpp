@@ -66,8 +66,19 @@ std::string Activity::State::text(int64_t seconds) const {
   return fmt::format("{}: {} s{}", name, seconds, counts);
 }
 
+namespace {
+
+std::mutex last_activity_mutex;  // guards `last_activity`
+std::weak_ptr<void> last_activity;
+
+}  // namespace
+
 Activity::Activity(std::string name, std::string unit)
     : state_(std::make_shared<State>()), thread_(kStopTimeout) {
+  {
+    const std::lock_guard lock(last_activity_mutex);
+    last_activity = state_;
+  }
   state_->name = std::move(name);
   state_->unit = std::move(unit);
   thread_.add([state = state_] { state->run(); });
@@ -77,6 +88,19 @@ Activity::~Activity() {
   const std::lock_guard lock(state_->mutex);
   state_->ended = true;
   state_->changed.notify_all();
+}
+
+void Activity::show_in_last(int64_t done, int64_t count, const std::string& unit) {
+  std::shared_ptr<State> state;
+  {
+    const std::lock_guard lock(last_activity_mutex);
+    state = std::static_pointer_cast<State>(last_activity.lock());
+  }
+  if (state == nullptr) return;
+  const std::lock_guard lock(state->mutex);
+  state->unit = unit;
+  state->done = done;
+  state->count = count;
 }
 
 void Activity::show(int64_t done, int64_t count) {

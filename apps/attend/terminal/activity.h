@@ -24,6 +24,8 @@ class Activity {
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;
 
+  /// Calls `show` of the step that began last, if it has not ended, with another unit.
+  static void show_in_last(int64_t done, int64_t count, const std::string& unit);
   /// Sets the numbers that the line contains: `done` of `count` parts are done. Prints nothing.
   void show(int64_t done, int64_t count);
 
@@ -33,5 +35,10 @@ class Activity {
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
   train::BackgroundThread thread_;
 };
+
+/// For `train::DataConfig::on_tokenized`: shows how much of a text is tokenized.
+inline void show_tokenized(int64_t done, int64_t count) {
+  Activity::show_in_last(done >> 20, count >> 20, "MiB");
+}
 
 }  // namespace attend::app

@@ -131,8 +131,8 @@ std::string step_line(const train::Progress& progress, int64_t max_steps) {
 ///     step 168/400 | train loss 2.3450 | val loss 2.2510 | acc 97.3% | 51.2k tok/s | eta 1:12 |
 ///     best
 std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
-                            const train::Progress& progress, int64_t max_steps, bool is_best,
-                            std::size_t columns, bool colors) {
+                            const train::Progress& progress, int64_t max_steps, std::size_t columns,
+                            bool colors) {
   // There is no progress before an evaluation that is repeated when a run resumes.
   const bool has_progress = progress.step > 0;
   std::vector<Field> fields{{kSteps, fmt::format("{}/{}", step, max_steps)}};
@@ -141,13 +141,14 @@ std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
   fields.push_back({kValLoss, fmt::format("val loss {:.4f}", evaluation.loss)});
   if (const auto accuracy = evaluation.accuracy())
     fields.push_back({kAccuracy, fmt::format("acc {:.1f}%", *accuracy * 100)});
+  if (evaluation.f1) fields.push_back({kAccuracy, fmt::format("f1 {:.4f}", *evaluation.f1)});
   if (has_progress) {
     fields.push_back({kSpeed, speed_text(progress)});
     fields.push_back({kEta, eta_text(progress)});
   }
   if (progress.skipped_steps > 0)
     fields.push_back({kSkipped, fmt::format("skipped {}", progress.skipped_steps)});
-  if (is_best) fields.push_back({kBest, "best"});
+  if (evaluation.is_best) fields.push_back({kBest, "best"});
   const std::string start = "step";
   fields = fitting(std::move(fields), columns - std::min(start.size(), columns), /*min_bar=*/0);
   for (auto& field : fields) {  // after fitting, since codes of colors take no columns
@@ -158,11 +159,10 @@ std::string evaluation_line(int64_t step, const train::Evaluation& evaluation,
 
 }  // namespace
 
-ProgressLine::ProgressLine(int64_t max_steps, double best_loss)
+ProgressLine::ProgressLine(int64_t max_steps)
     : max_steps_(max_steps),
       terminal_(error_is_terminal()),
-      colors_(terminal_ && colors_enabled()),
-      best_loss_(best_loss) {}
+      colors_(terminal_ && colors_enabled()) {}
 
 ProgressLine::~ProgressLine() {
   ProgressLine::on_finish();
@@ -178,12 +178,10 @@ void ProgressLine::on_progress(const train::Progress& progress) {
 }
 
 void ProgressLine::on_evaluation(int64_t step, const train::Evaluation& evaluation) {
-  const bool is_best = evaluation.loss < best_loss_;
-  if (is_best) best_loss_ = evaluation.loss;
   // -1, as for the bar. A log has lines of any length.
   const auto columns = terminal_ ? static_cast<std::size_t>(terminal_width(STDERR_FILENO) - 1)
                                  : std::numeric_limits<std::size_t>::max();
-  print_line(evaluation_line(step, evaluation, last_, max_steps_, is_best, columns, colors_));
+  print_line(evaluation_line(step, evaluation, last_, max_steps_, columns, colors_));
   if (terminal_) draw();
 }
 

@@ -2,8 +2,6 @@
 
 #include "attend/train/observer.h"
 
-#include <limits>
-
 namespace attend::app {
 
 /// Prints progress to standard error. If standard error is a terminal, prints a progress bar, which
@@ -11,9 +9,7 @@ namespace attend::app {
 /// for each evaluation, and a line for a training step if nothing was printed for 30 seconds.
 class ProgressLine : public train::Observer {
  public:
-  /// `best_loss`: the best validation loss so far, if the run was resumed.
-  explicit ProgressLine(int64_t max_steps,
-                        double best_loss = std::numeric_limits<double>::infinity());
+  explicit ProgressLine(int64_t max_steps);
   /// Moves the cursor below the progress bar.
   ~ProgressLine() override;
   ProgressLine(const ProgressLine&) = delete;
@@ -33,7 +29,6 @@ class ProgressLine : public train::Observer {
   bool drawn_ = false;  // the cursor is at the end of the progress bar
   train::Progress last_;
   double printed_at_ = 0.0;  // `Progress::seconds` at the last printed line
-  double best_loss_;
 };
 
 }  // namespace attend::app
