@@ -7,6 +7,7 @@
 #include "options.h"
 #include "runs/run_option.h"
 #include "terminal/terminal.h"
+#include "texts/chat.h"
 #include "texts/prompt.h"
 #include "texts/text_model.h"
 
@@ -17,6 +18,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -33,6 +35,8 @@ struct GenerateArguments {
   int64_t samples = 1;
   bool no_echo = false;
   bool json = false;
+  bool chat = false;
+  std::optional<std::string> system;
 };
 
 /// Decodes tokens as they are generated, and prints their text. Text that may be the start of a
@@ -87,25 +91,37 @@ struct GenerateVisitor {
 /// Generates samples for a prompt, each with its own seed.
 class TextGenerator {
  public:
-  TextGenerator(TextModel text, const Prompt& prompt, const GenerateArguments& arguments)
-      : text_(std::move(text)), prompt_(encode(prompt)), arguments_(arguments) {}
+  TextGenerator(TextModel text, const GenerateArguments& arguments)
+      : text_(std::move(text)), arguments_(arguments) {}
+
+  TextModel& text() { return text_; }
+  /// Sets the tokens that `generate_sample` continues. A text of its own, without `context`, is
+  /// decoded without them.
+  void set_prompt(TextModel::Tokens prompt, bool is_context = true) {
+    prompt_ = std::move(prompt);
+    context_ = is_context ? prompt_ : TextModel::Tokens();
+  }
+  void set_prompt(const Prompt& prompt) { set_prompt(encode(prompt)); }
 
   bool continues() const { return text_.continues(); }
 
   /// Generates sample n, counted from 0, with the seed `seed(n)`. Calls `print` with each piece of
-  /// text. The returned stream contains the number of tokens, and the stop text if one was found.
-  TokenStream generate_sample(int64_t n, const TokenStream::Print& print) {
-    TokenStream stream(text_.decoder(prompt_), arguments_.stops, print);
+  /// text. Ends if `is_stopped` returns true after a token. The returned stream contains the number
+  /// of tokens, and the stop text if one was found.
+  TokenStream generate_sample(
+      int64_t n, const TokenStream::Print& print,
+      const std::function<bool()>& is_stopped = [] { return false; }) {
+    TokenStream stream(text_.decoder(context_), arguments_.stops, print);
     auto options = arguments_.options;
     options.seed = seed(n);
     options.eos_tokens = text_.eos_tokens;
     auto tokens = prompt_;
     // Adds a token; returns false if it is the last one.
     const auto add = [&](int64_t token) {
-      const bool is_last = !stream.add(token);
+      const bool is_last = !stream.add(token) || is_stopped();
       if (!text_.is_complete) return !is_last;
       tokens.push_back(token);
-      return !is_last && !text_.is_complete(tokens);
+      return !is_last && (stream.tokens() < options.min_new_tokens || !text_.is_complete(tokens));
     };
     if (options.num_beams == 1) {
       options.on_token = [&](const GeneratedToken& token) { return add(token.token); };
@@ -141,9 +157,31 @@ class TextGenerator {
   }
 
   TextModel text_;
-  std::vector<int64_t> prompt_;
+  TextModel::Tokens prompt_;
+  TextModel::Tokens context_;
   const GenerateArguments& arguments_;
 };
+
+void chat(TextGenerator& generator, const GenerateArguments& arguments) {
+  auto& text = generator.text();
+  text.eos_tokens = end_of_turn_tokens(text, arguments.run.directory());
+  const auto answer = [&](const TextModel::Tokens& prompt, uint64_t turn,
+                          const std::function<bool()>& is_stopped) {
+    generator.set_prompt(prompt, /*is_context=*/false);
+    std::string written;
+    const auto print = [&](const std::string& more) {
+      written += more;
+      print_now(more);
+    };
+    generator.generate_sample(static_cast<int64_t>(turn), print, is_stopped);
+    return written;
+  };
+  hold_chat(text,
+            {.system = arguments.system,
+             .max_new_tokens = arguments.options.max_new_tokens,
+             .max_line_bytes = arguments.prompt.max_bytes()},
+            answer);
+}
 
 void print_samples(TextGenerator& generator, const Prompt& prompt,
                    const GenerateArguments& arguments) {
@@ -176,6 +214,15 @@ void print_samples_as_json(TextGenerator& generator, const Prompt& prompt,
   print_now("]}\n");
 }
 
+/// Returns the number of tokens that a model can generate.
+struct VocabSize {
+  int64_t operator()(const LanguageModel& model) const { return model->config.vocab_size; }
+  int64_t operator()(const Seq2Seq& model) const { return model->config.target_vocab_size; }
+  int64_t operator()(const SequenceClassifier&) const {
+    return 0;
+  }  // never called: text_model_of throws
+};
+
 void prepare(torch::nn::Module& model, WeightFormat format) {
   const auto device = model.parameters().front().device();
   if (!device.is_cpu()) {
@@ -202,6 +249,11 @@ void check_effects(const CLI::App& command, const GenerateArguments& arguments) 
                           fmt::format("with {}, which is not a beam search", num_beams),
                           "pass a larger --num-beams");
   }
+  if (arguments.options.min_new_tokens > arguments.options.max_new_tokens) {
+    throw InputError(fmt::format("--min-new-tokens {}: expected at most --max-new-tokens {}",
+                                 arguments.options.min_new_tokens,
+                                 arguments.options.max_new_tokens));
+  }
   if (arguments.samples > 1 && (is_beam_search || is_greedy))
     refuse_without_effect(fmt::format("--num-samples {}", arguments.samples), deterministic);
   for (const auto* flag : {"--temperature", "--top-k", "--top-p", "--min-p", "--seed"}) {
@@ -209,8 +261,26 @@ void check_effects(const CLI::App& command, const GenerateArguments& arguments) 
     if (command.count(flag) > 0 && (is_beam_search || (is_greedy && !sets_greedy)))
       refuse_without_effect(flag, deterministic);
   }
+  if (arguments.chat) {
+    for (const auto* flag : {"--prompt", "--prompt-file", "--num-samples", "--no-echo", "--json"}) {
+      if (command.count(flag) > 0) refuse_without_effect(flag, "beside --chat");
+    }
+  } else if (arguments.system) {
+    refuse_without_effect("--system", "without --chat");
+  }
   if (arguments.json && arguments.no_echo)
     refuse_without_effect("--no-echo", "beside --json, whose texts do not contain the prompt");
+}
+
+/// Throws InputError if the vocabulary of the model does not contain a suppressed token.
+void check_suppressed(const GenerationOptions& options, const Model& model) {
+  const auto vocab_size = std::visit(VocabSize{}, model);
+  for (const auto token : options.sampling.suppress_tokens) {
+    if (token < vocab_size) continue;
+    throw InputError(
+        fmt::format("--suppress-tokens: the model has no token {}, expected ids from 0 to {}",
+                    token, vocab_size - 1));
+  }
 }
 
 void run_generate(const CLI::App& command, GenerateArguments& arguments) {
@@ -220,10 +290,28 @@ void run_generate(const CLI::App& command, GenerateArguments& arguments) {
   auto text = std::visit(
       [&](auto model) { return text_model_of(std::move(model), arguments.run.directory()); },
       arguments.run.load_run_or_pretrained());
+  check_suppressed(arguments.options, text.model);
   if (arguments.weight_format) prepare(module_of(text.model), *arguments.weight_format);
+  TextGenerator generator(std::move(text), arguments);
+  if (arguments.chat) return chat(generator, arguments);
   const auto prompt = arguments.prompt.read();
-  TextGenerator generator(std::move(text), prompt, arguments);
+  generator.set_prompt(prompt);
   (arguments.json ? print_samples_as_json : print_samples)(generator, prompt, arguments);
+}
+
+/// Parses token ids that are separated by commas. Throws CLI::ValidationError with `flag`.
+std::vector<int64_t> parse_token_ids(const std::string& flag, const std::string& text) {
+  std::vector<int64_t> ids;
+  std::istringstream parts(text);
+  for (std::string part; std::getline(parts, part, ',');) {
+    ids.push_back(parse_number<int64_t>(flag, part));
+    if (ids.back() < 0)
+      throw CLI::ValidationError(flag, fmt::format("must not be negative, found {}", part));
+  }
+  if (ids.empty() || text.ends_with(','))
+    throw CLI::ValidationError(
+        flag, fmt::format("expected token ids separated by commas, found '{}'", text));
+  return ids;
 }
 
 void add_sampling(CLI::App& command, GenerateArguments& arguments) {
@@ -245,6 +333,18 @@ void add_sampling(CLI::App& command, GenerateArguments& arguments) {
       "FRACTION");
   add("--repetition-penalty", sampling.repetition_penalty, kPositive,
       "penalty for tokens already in the text; 1 = none", "FACTOR");
+  add("--no-repeat-ngram-size", sampling.no_repeat_ngram_size, kNotNegative,
+      "generate no sequence of this number of tokens that the text already contains; 0 = off",
+      "TOKENS");
+  command
+      .add_option_function<std::string>(
+          "--suppress-tokens",
+          [&sampling](const std::string& text) {
+            sampling.suppress_tokens = parse_token_ids("--suppress-tokens", text);
+          },
+          "token ids, separated by commas, that are never generated [none]")
+      ->type_name("IDS")
+      ->group("Sampling");
   add("--seed", arguments.seed, kNotNegative,
       "random seed of the first sample; each further sample uses the next integer");
   add_number(command, "--num-beams", arguments.options.num_beams, kBeams,
@@ -271,10 +371,34 @@ void add_weight_format(CLI::App& command, GenerateArguments& arguments) {
       ->group("Model");
 }
 
+void add_chat(CLI::App& command, GenerateArguments& arguments) {
+  command
+      .add_flag("--chat", arguments.chat,
+                "hold a conversation with a model that has a chat template: each line of standard "
+                "input is a message; /reset begins a new conversation, /exit ends the command, and "
+                "Ctrl-C ends an answer")
+      ->group("Chat");
+  // As for --prompt, the unconverted text is used.
+  command
+      .add_option("--system", CLI::callback_t([&arguments](const CLI::results_t& texts) {
+                    arguments.system = texts.front();
+                    return true;
+                  }),
+                  "message with the role system at the beginning of each conversation")
+      ->type_name("TEXT")
+      ->group("Chat");
+}
+
 void add_output(CLI::App& command, GenerateArguments& arguments) {
   constexpr const char* kGroup = "Output";
   add_number(command, "--max-new-tokens", arguments.options.max_new_tokens, kNotNegative,
              "maximum number of tokens to generate; the answer of a task may end earlier", "TOKENS")
+      ->group(kGroup);
+  add_number(
+      command, "--min-new-tokens", arguments.options.min_new_tokens, kNotNegative,
+      "minimum number of tokens to generate: the text does not end earlier, except at a text "
+      "of --stop",
+      "TOKENS")
       ->group(kGroup);
   // The unparsed arguments are used, because CLI11 would parse {} and [a] as lists.
   command
@@ -313,6 +437,7 @@ void add_generate_command(CLI::App& app) {
   arguments->run.add_device_to(*command);
   add_weight_format(*command, *arguments);
   arguments->prompt.add_to(*command);
+  add_chat(*command, *arguments);
   add_sampling(*command, *arguments);
   add_output(*command, *arguments);
   command->footer(
@@ -320,6 +445,7 @@ void add_generate_command(CLI::App& app) {
       "  attend generate runs/text --prompt \"The \" --max-new-tokens 300 --top-p 0.9\n"
       "  attend generate runs/translation --prompt \"the red cat sees the dog\"\n"
       "  attend generate runs/text --num-samples 3 --stop . < prompt.txt\n"
+      "  attend generate Qwen3-0.6B --chat --system \"Answer briefly.\"\n"
       "  attend generate Qwen3-0.6B --prompt \"The capital of France is\" --temperature 0");
   command->callback([=] { run_generate(*command, *arguments); });
 }

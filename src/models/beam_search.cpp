@@ -1,5 +1,6 @@
 #include "models/beam_search.h"
 
+#include "models/check_sampling.h"
 #include "models/decoding.h"
 
 #include <cmath>
@@ -43,7 +44,8 @@ class BeamSearch {
 
   /// Extends the live beams by their next tokens. `log_probs` (beams, V): log-probabilities of the
   /// tokens. `scores` (beams, V): log-probabilities after the repetition penalty is applied to the
-  /// logits. Returns, for each new live beam, the index of the beam that it extends.
+  /// logits, -inf for suppressed tokens. Returns, for each new live beam, the index of the beam
+  /// that it extends.
   std::vector<int64_t> extend(const torch::Tensor& scores, const torch::Tensor& log_probs) {
     const auto vocab_size = scores.size(1);
     auto sums = scores.clone();  // (beams, V)
@@ -87,6 +89,7 @@ class BeamSearch {
   /// Returns the best sequence.
   GeneratedSequence best() {
     for (const auto& beam : live_) finish(beam);
+    if (!best_) throw_all_suppressed(task_.options.sampling);
     auto sequence = std::move(best_->sequence);
     if (!task_.options.return_log_probs) sequence.log_probs.clear();
     return sequence;
@@ -120,6 +123,7 @@ class BeamSearch {
 }  // namespace
 
 std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const GenerationTask& task) {
+  const auto& sampling = task.options.sampling;
   std::vector<BeamSearch> searches(batch.size(), BeamSearch(task));
   for (int64_t step = 0; step < task.max_new_tokens && batch.size() > 0; ++step) {
     const auto logits = batch.next_logits();  // (B, V): one row per live beam
@@ -131,11 +135,13 @@ std::vector<GeneratedSequence> beam_search(DecodingBatch& batch, const Generatio
       if (beams == 0) continue;
       std::vector<torch::Tensor> scores;
       for (auto row = begin; row < begin + beams; ++row) {
+        const auto previous = task.previous(batch.tokens(static_cast<std::size_t>(row)));
+        const auto row_scores = penalize_repetition(checked_logits(logits[row]), previous,
+                                                    sampling.repetition_penalty)
+                                    .log_softmax(0);  // (V)
+        // Suppressed after the softmax, so that the scores of the other tokens do not change.
         scores.push_back(
-            penalize_repetition(checked_logits(logits[row]),
-                                task.penalized(batch.tokens(static_cast<std::size_t>(row))),
-                                task.options.sampling.repetition_penalty)
-                .log_softmax(0));  // (V)
+            without_suppressed(task.without_early_eos(row_scores, step), sampling, previous));
       }
       const auto log_probs = logits.narrow(0, begin, beams).log_softmax(1);  // (beams, V)
       for (const auto parent : search.extend(torch::stack(scores), log_probs)) {

@@ -17,6 +17,10 @@ namespace {
 
 void check(const GenerationOptions& options) {
   check_not_negative("max_new_tokens", options.max_new_tokens);
+  check_not_negative("min_new_tokens", options.min_new_tokens);
+  TORCH_CHECK_VALUE(options.min_new_tokens <= options.max_new_tokens, "min_new_tokens (",
+                    options.min_new_tokens, ") must be at most max_new_tokens (",
+                    options.max_new_tokens, ")");
   check_positive("num_beams", options.num_beams);
   TORCH_CHECK_VALUE(std::isfinite(options.length_penalty), "length_penalty (",
                     options.length_penalty, ") must be finite");
@@ -106,8 +110,8 @@ std::vector<GeneratedSequence> sample_sequences(DecodingBatch& batch, const Gene
       const auto sequence = sequences[row];
       auto& result = results[sequence];
       const auto row_logits = logits[static_cast<int64_t>(row)];  // (V)
-      const auto token = sample(row_logits, options.sampling, task.penalized(batch.tokens(row)),
-                                generators[sequence]);
+      const auto token = sample(task.without_early_eos(row_logits, step), options.sampling,
+                                task.previous(batch.tokens(row)), generators[sequence]);
       if (options.return_log_probs) {
         result.log_probs.push_back(row_logits.log_softmax(0)[token].item<double>());
       }
@@ -156,7 +160,7 @@ std::vector<GeneratedSequence> generate_batch(const LanguageModel& model,
                       model->embedding->token->weight.device());
   return run(batch, {.options = options,
                      .eos_tokens = options.eos_tokens,
-                     .first_penalized = 0,
+                     .first_previous = 0,
                      .max_new_tokens = options.max_new_tokens});
 }
 
@@ -185,7 +189,7 @@ std::vector<GeneratedSequence> generate_batch(const Seq2Seq& model,
   eos_tokens.push_back(special_tokens.eos_token);
   return run(batch, {.options = options,
                      .eos_tokens = eos_tokens,
-                     .first_penalized = 1,
+                     .first_previous = 1,
                      .max_new_tokens = max_new_tokens});
 }
 

@@ -49,8 +49,23 @@ KvCache LanguageModelImpl::make_cache(int64_t batch_size,
 }
 
 torch::Tensor LanguageModelImpl::logits(const torch::Tensor& x) const {
-  const auto& weight = config.tie_embeddings ? embedding->token->weight : head->weight;
-  return output_logits(x, weight, config);  // (..., T, V)
+  return output_logits(x, embedding->token->weight, head, config);  // (..., T, V)
+}
+
+void LanguageModelImpl::untie_embeddings() {
+  if (!config.tie_embeddings) return;
+  use("head", &LanguageModelImpl::head, head_of(embedding->token->weight));
+  head->train(is_training());
+  config.tie_embeddings = false;
+  was_tied_ = true;
+}
+
+void LanguageModelImpl::retie_embeddings() {
+  if (!was_tied_ || !is_same_head(head, embedding->token->weight)) return;
+  unregister_module("head");
+  head = nullptr;
+  config.tie_embeddings = true;
+  was_tied_ = false;
 }
 
 void LanguageModelImpl::pretty_print(std::ostream& stream) const {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <set>
 
 namespace attend {
 namespace {
@@ -51,9 +52,24 @@ void check_sampling(const SamplingOptions& options) {
                     ") must be positive and finite");
   TORCH_CHECK_VALUE(options.temperature >= 0.0 && std::isfinite(options.temperature),
                     "temperature (", options.temperature, ") must be finite and >= 0");
+  check_not_negative("no_repeat_ngram_size", options.no_repeat_ngram_size);
   check_not_negative("top_k", options.top_k);
   check_fraction("top_p", options.top_p);
   check_fraction("min_p", options.min_p);
+}
+
+torch::Tensor without_suppressed(const torch::Tensor& logits, const SamplingOptions& options,
+                                 at::IntArrayRef previous) {
+  return suppress_tokens(suppress_tokens(logits, options.suppress_tokens),
+                         repeated_ngram_tokens(previous, options.no_repeat_ngram_size));
+}
+
+void throw_all_suppressed(const SamplingOptions& options) {
+  C10_THROW_ERROR(
+      ValueError,
+      c10::str("no token is left: suppress_tokens (", options.suppress_tokens.size(),
+               " tokens) and no_repeat_ngram_size (", options.no_repeat_ngram_size,
+               ") exclude all tokens of the vocabulary, expected at least one that may follow"));
 }
 
 torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef previous,
@@ -63,6 +79,29 @@ torch::Tensor penalize_repetition(const torch::Tensor& logits, at::IntArrayRef p
   const auto penalized = logits.index_select(0, tokens);
   return logits.index_copy(0, tokens,
                            torch::where(penalized > 0, penalized / penalty, penalized * penalty));
+}
+
+torch::Tensor suppress_tokens(const torch::Tensor& logits, at::IntArrayRef tokens) {
+  if (tokens.empty()) return logits;
+  for (const auto token : tokens) {
+    TORCH_CHECK_VALUE(token >= 0 && token < logits.size(0), "suppress_tokens: found the token ",
+                      token, ", expected token ids from 0 to ", logits.size(0) - 1);
+  }
+  const auto index = torch::tensor(tokens, torch::kLong).to(logits.device());
+  return logits.index_fill(0, index, kFilteredOut);
+}
+
+std::vector<int64_t> repeated_ngram_tokens(at::IntArrayRef previous, int64_t ngram_size) {
+  check_not_negative("ngram_size", ngram_size);
+  const auto size = static_cast<std::size_t>(ngram_size);
+  if (size == 0 || previous.size() < size) return {};
+  const auto prefix =
+      previous.slice(previous.size() + 1 - size);  // of the n-gram that the next token completes
+  std::set<int64_t> tokens;
+  for (std::size_t end = size - 1; end < previous.size(); ++end) {
+    if (previous.slice(end - prefix.size(), prefix.size()) == prefix) tokens.insert(previous[end]);
+  }
+  return {tokens.begin(), tokens.end()};
 }
 
 torch::Tensor with_temperature(const torch::Tensor& logits, double temperature) {
@@ -96,6 +135,10 @@ int64_t sample(const torch::Tensor& logits, const SamplingOptions& options,
   // keep_top_p could exceed small probabilities.
   auto filtered = penalize_repetition(logits.to(torch::kCPU, torch::kDouble), previous,
                                       options.repetition_penalty);
+  if (!options.suppress_tokens.empty() || options.no_repeat_ngram_size > 0) {
+    filtered = without_suppressed(checked_logits(filtered), options, previous);
+    if (filtered.max().item<double>() == kFilteredOut) throw_all_suppressed(options);
+  }
   if (options.temperature == 0.0) return greedy_token(filtered);
   filtered = with_temperature(checked_logits(filtered), options.temperature);
   filtered = keep_top_k(filtered, options.top_k);

@@ -70,8 +70,23 @@ KvCache Seq2SeqImpl::make_cache(int64_t batch_size, std::optional<int64_t> max_s
 }
 
 torch::Tensor Seq2SeqImpl::logits(const torch::Tensor& x) const {
-  const auto& weight = config.tie_embeddings ? target_embedding->token->weight : head->weight;
-  return output_logits(x, weight, config);  // (..., T, V)
+  return output_logits(x, target_embedding->token->weight, head, config);  // (..., T, V)
+}
+
+void Seq2SeqImpl::untie_embeddings() {
+  if (!config.tie_embeddings) return;
+  use("head", &Seq2SeqImpl::head, head_of(target_embedding->token->weight));
+  head->train(is_training());
+  config.tie_embeddings = false;
+  was_tied_ = true;
+}
+
+void Seq2SeqImpl::retie_embeddings() {
+  if (!was_tied_ || !is_same_head(head, target_embedding->token->weight)) return;
+  unregister_module("head");
+  head = nullptr;
+  config.tie_embeddings = true;
+  was_tied_ = false;
 }
 
 void Seq2SeqImpl::pretty_print(std::ostream& stream) const {

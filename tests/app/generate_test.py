@@ -135,6 +135,30 @@ class Sampling(GenerateTest):
         self.assertNotEqual(self.generate(*greedy, "--repetition-penalty", 100).stdout,
                             self.generate(*greedy).stdout)
 
+    def test_no_ngram_repeats(self):
+        greedy = ("--prompt", "F", "--max-new-tokens", 60, "--temperature", 0, "--no-repeat-ngram-size", 3)
+        for beams in ([], ["--num-beams", 3]):
+            arguments = [a for a in greedy if a not in ("--temperature", 0)] if beams else greedy
+            text = self.generate(*arguments, *beams).stdout[:-1]
+            self.assertEqual(len(text), 61)
+            ngrams = [text[i:i + 3] for i in range(len(text) - 2)]
+            self.assertEqual(len(ngrams), len(set(ngrams)), text)
+
+    def test_suppressed_tokens_do_not_occur(self):
+        # The vocabulary: \n space . F c e f h n r s t ü
+        text = self.generate(*self.HOT, "--suppress-tokens", "1,5", "--no-echo").stdout[:-1]
+        self.assertNotIn(" ", text)
+        self.assertNotIn("e", text)
+        refused = ["generate", self.run_directory, "--prompt", "F", "--suppress-tokens"]
+        expect_names(self, self.refuses([*refused, "3,13"]), "--suppress-tokens", 13, 12)
+        expect_names(self, self.refuses([*refused, "-1"]), "--suppress-tokens", -1)
+        for text in ("", ",", "1,,2", "1,", "1 2", "a"):
+            expect_names(self, self.refuses([*refused, text]), "--suppress-tokens")
+        every = ",".join(str(token) for token in range(13))
+        result = attend(*refused, every)
+        self.assertNotEqual(result.returncode, 0)
+        expect_names(self, result.stderr, "suppress_tokens", 13)
+
     def test_samples_use_consecutive_seeds(self):
         three = self.generate(*self.HOT, "--num-samples", 3, "--seed", 7)
         alone = [self.generate(*self.HOT, "--seed", seed).stdout for seed in (7, 8, 9)]
@@ -249,7 +273,8 @@ class Output(GenerateTest):
 class OtherModels(CommandTest):
     def trained(self, task):
         run = self.folder / task
-        self.succeeds("train", "--task", task, "--max-steps", 2, "--embed-dim", 16, "--out", run)
+        if not run.exists():
+            self.succeeds("train", "--task", task, "--max-steps", 2, "--embed-dim", 16, "--out", run)
         return run
 
     def test_seq2seq_answers_its_prompt(self):
@@ -272,12 +297,21 @@ class OtherModels(CommandTest):
             if beams == 1:  # the samples of a model without training contain a full stop after a few tokens
                 self.assertLess(max(sample["tokens"] for sample in samples), 200)
 
+    def test_min_new_tokens_delays_the_end_of_the_answer(self):
+        copy = self.trained("copy")
+        modulus = self.trained("modular-arithmetic")
+        for run, prompt in ((copy, "cab="), (modulus, "50 + 60 =")):
+            for beams in (["--temperature", 3, "--seed", 2], ["--num-beams", 2]):
+                arguments = ("generate", run, "--prompt", prompt, *beams, "--max-new-tokens", 30, "--json")
+                longer = self.succeeds(*arguments, "--min-new-tokens", 25)
+                self.assertGreaterEqual(json.loads(longer.stdout)["samples"][0]["tokens"], 25)
+        expect_names(self, self.refuses(["generate", copy, "--prompt", "a=", "--max-new-tokens", 3,
+                                         "--min-new-tokens", 4]), "--min-new-tokens", 4, "--max-new-tokens", 3)
+
     def test_ends_after_an_answer_without_an_end_token(self):
         for task, prompt, tokens in (("associative-recall", "c4a7b1?a", 1), ("associative-recall", "c4a7b1?", 2),
                                      ("modular-arithmetic", "50 + 60 =", 1)):
-            run = self.folder / task
-            if not run.exists():
-                self.trained(task)
+            run = self.trained(task)
             for beams in ([], ["--num-beams", 2]):
                 result = self.succeeds("generate", run, "--prompt", prompt, *beams, "--json")
                 self.assertEqual(json.loads(result.stdout)["samples"][0]["tokens"], tokens, prompt)

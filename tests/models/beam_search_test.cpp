@@ -32,6 +32,7 @@ std::vector<Hypothesis> extensions(const Hypothesis& hypothesis, const NextLogPr
   std::vector<Hypothesis> all;
   const auto log_probs = next(hypothesis.tokens);
   for (int64_t token = 0; token < kNumTokens; ++token) {
+    if (!std::isfinite(log_probs[static_cast<std::size_t>(token)])) continue;
     all.push_back(hypothesis);
     all.back().tokens.push_back(token);
     all.back().sum += log_probs[static_cast<std::size_t>(token)];
@@ -186,6 +187,33 @@ TEST_F(BeamSearchOfLanguageModel, RepetitionPenaltyApplies) {
                       .num_beams = 2})
                 .tokens,
             plain_beam_search(2, 5, 1.0, penalized));
+}
+
+TEST_F(BeamSearchOfLanguageModel, SuppressedTokensHaveNoEffectOnTheScoresOfOthers) {
+  for (const int64_t num_beams : {2, 3, 5}) {
+    const Tokens prompt{draw(0, 2), draw(0, 2)};
+    const int64_t suppressed = draw(0, 2);
+    const int64_t size = draw(2, 3);
+    const auto allowed = [&](const Tokens& generated) {
+      auto log_probs = after(prompt)(generated);
+      auto tokens = prompt;
+      tokens.insert(tokens.end(), generated.begin(), generated.end());
+      for (const auto token : repeated_ngram_tokens(tokens, size))
+        log_probs[static_cast<std::size_t>(token)] = -INFINITY;
+      log_probs[static_cast<std::size_t>(suppressed)] = -INFINITY;
+      if (generated.size() < 3) log_probs[kEos] = -INFINITY;
+      return log_probs;
+    };
+    EXPECT_EQ(generate(model, prompt,
+                       {.max_new_tokens = 5,
+                        .min_new_tokens = 3,
+                        .eos_tokens = {kEos},
+                        .sampling = {.no_repeat_ngram_size = size, .suppress_tokens = {suppressed}},
+                        .num_beams = num_beams})
+                  .tokens,
+              plain_beam_search(static_cast<std::size_t>(num_beams), 5, 1.0, allowed))
+        << "num_beams " << num_beams << ", suppressed " << suppressed << ", n-grams of " << size;
+  }
 }
 
 struct BeamSearchOfSeq2Seq : FreshSeed, testing::Test {

@@ -140,6 +140,75 @@ TEST_F(Generation, RepetitionPenaltyCountsPromptAndGeneratedTokens) {
   EXPECT_EQ(tokens, Tokens(tokens_so_far.begin() + 2, tokens_so_far.end()));
 }
 
+TEST_F(Generation, NoStopTokenComesBeforeMinNewTokens) {
+  for (const int64_t min_new_tokens : {0, 1, 7, 12}) {
+    for (const int64_t num_beams : {1, 3}) {
+      SCOPED_TRACE(testing::Message() << min_new_tokens << " tokens, " << num_beams << " beams");
+      Tokens all(9);
+      std::iota(all.begin(), all.end(), 0);
+      all.pop_back();  // token 8 is no stop token
+      all.push_back(99);
+      const auto result = generate(model_, {1, 2},
+                                   {.max_new_tokens = 12,
+                                    .min_new_tokens = min_new_tokens,
+                                    .eos_tokens = all,
+                                    .sampling = kGreedy,
+                                    .num_beams = num_beams});
+      EXPECT_GE(std::ssize(result.tokens), min_new_tokens);
+      EXPECT_THAT(result.tokens, testing::Each(8));
+      EXPECT_EQ(result.eos_token.has_value(), std::ssize(result.tokens) < 12);
+    }
+  }
+}
+
+TEST_F(Generation, NoNGramRepeatsInPromptAndGeneratedTokensOfABatch) {
+  const std::vector<Tokens> prompts{{1}, {2, 3, 2}, {5, 6, 7, 8, 0, 1, 2}};
+  for (const int64_t size : {2, 3}) {
+    for (const int64_t num_beams : {1, 3}) {
+      GenerationOptions options{.max_new_tokens = 40,
+                                .sampling = {.no_repeat_ngram_size = size,
+                                             .suppress_tokens = {4},
+                                             .temperature = num_beams == 1 ? 0.1 : 1.0},
+                                .seed = 3,
+                                .num_beams = num_beams};
+      std::vector<Tokens> streamed(prompts.size());
+      if (num_beams == 1) {
+        options.on_token = [&](const GeneratedToken& token) {
+          streamed[static_cast<std::size_t>(token.sequence)].push_back(token.token);
+          return true;
+        };
+      }
+      const auto results = generate_batch(model_, prompts, options);
+      for (std::size_t b = 0; b < prompts.size(); ++b) {
+        EXPECT_EQ(results[b].tokens.size(), 40U);
+        EXPECT_THAT(results[b].tokens, testing::Not(testing::Contains(4)));
+        if (num_beams == 1) {
+          EXPECT_EQ(streamed[b], results[b].tokens);
+        }
+        auto tokens = prompts[b];
+        tokens.insert(tokens.end(), results[b].tokens.begin(), results[b].tokens.end());
+        std::set<Tokens> ngrams;
+        for (auto begin = tokens.begin(); begin + size <= tokens.end(); ++begin)
+          ngrams.emplace(begin, begin + size);
+        // The prompts contain no n-gram twice.
+        EXPECT_EQ(std::ssize(ngrams), std::ssize(tokens) - size + 1) << at::IntArrayRef(tokens);
+      }
+    }
+  }
+}
+
+TEST_F(Generation, ThrowsWhenNoTokenMayFollow) {
+  for (const int64_t num_beams : {1, 3}) {
+    EXPECT_THAT(
+        [&] {
+          run_generate({.max_new_tokens = 10,
+                        .sampling = {.no_repeat_ngram_size = 1},
+                        .num_beams = num_beams});
+        },
+        throws_naming<c10::ValueError>("no_repeat_ngram_size", "1"));
+  }
+}
+
 TEST_F(Generation, AFullContextDropsItsOldestQuarter) {
   auto case_config = config();
   case_config.max_seq_len = 8;
@@ -307,6 +376,11 @@ TEST_F(Generation, InvalidOptionsThrow) {
               throws<c10::ValueError>("temperature (-1)"));
   EXPECT_THAT(call({.sampling = {.top_k = -2}}), throws<c10::ValueError>("top_k (-2)"));
   EXPECT_THAT(call({.max_new_tokens = -1}), throws<c10::ValueError>("max_new_tokens (-1)"));
+  EXPECT_THAT(call({.min_new_tokens = -1}), throws<c10::ValueError>("min_new_tokens (-1)"));
+  EXPECT_THAT(call({.max_new_tokens = 3, .min_new_tokens = 4}),
+              throws_naming<c10::ValueError>("min_new_tokens", "4", "max_new_tokens", "3"));
+  EXPECT_THAT(call({.sampling = {.suppress_tokens = {9}}}),
+              throws_naming<c10::ValueError>("suppress_tokens", "9", "8"));
   EXPECT_THAT(call({.num_beams = 0}), throws<c10::ValueError>("num_beams (0)"));
   EXPECT_THAT(call({.num_beams = 2, .length_penalty = NAN}),
               throws<c10::ValueError>("length_penalty (nan)"));

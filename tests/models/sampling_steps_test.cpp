@@ -3,6 +3,7 @@
 #include "models/token_scores.h"
 #include "support/close.h"
 #include "support/seed.h"
+#include "support/throws.h"
 
 #include <algorithm>
 #include <cmath>
@@ -106,6 +107,46 @@ TEST(SamplingFilters, MinPKeepsTokensRelativeToTheMostLikely) {
     });
     ASSERT_TRUE(close(keep_min_p(tensor(logits), p), expected, 0)) << p << expected;
   }
+}
+
+TEST(SuppressTokens, SetsTheirLogitsToMinusInfinity) {
+  const auto logits = tensor({4, -4, 0, 2});
+  EXPECT_TRUE(
+      close(suppress_tokens(logits, {2, 0, 2}), tensor({-kInfinity, -4, -kInfinity, 2}), 0));
+  EXPECT_TRUE(close(suppress_tokens(logits, {}), logits, 0));
+  EXPECT_THAT(
+      [&] {
+        suppress_tokens(logits, {1, 4});
+      },
+      throws_naming<c10::ValueError>("suppress_tokens", "4", "3"));
+  EXPECT_THAT([&] { suppress_tokens(logits, {-1}); },
+              throws_naming<c10::ValueError>("suppress_tokens", "-1", "3"));
+}
+
+TEST(SuppressTokens, RepeatedNGramsAreThoseThatOccurTwiceWithTheNextToken) {
+  seed_afresh();
+  for (int i = 0; i < 300; ++i) {
+    std::vector<int64_t> previous(static_cast<std::size_t>(draw(0, 12)));
+    for (auto& token : previous) token = draw(0, 2);
+    const auto size = draw(0, 4);
+    const auto count_of_last = [&](std::vector<int64_t> tokens) {
+      // Returns how often the last n-gram of `tokens` occurs in them.
+      const auto n = std::min<std::ptrdiff_t>(size, std::ssize(tokens));
+      int count = 0;
+      for (auto begin = tokens.begin(); begin + n <= tokens.end(); ++begin)
+        count += std::equal(begin, begin + n, tokens.end() - n);
+      return count;
+    };
+    std::vector<int64_t> expected;
+    for (int64_t token = 0; token < 3 && size > 0 && std::ssize(previous) >= size; ++token) {
+      auto tokens = previous;
+      tokens.push_back(token);
+      if (count_of_last(tokens) > 1) expected.push_back(token);
+    }
+    ASSERT_EQ(repeated_ngram_tokens(previous, size), expected) << size << at::IntArrayRef(previous);
+  }
+  EXPECT_THAT([] { repeated_ngram_tokens({1}, -1); },
+              throws_naming<c10::ValueError>("ngram_size", "-1"));
 }
 
 TEST(SamplingFilters, TiesAreResolvedByTokenId) {

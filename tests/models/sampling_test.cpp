@@ -68,6 +68,31 @@ TEST(Sampling, TemperatureZeroTakesTheFirstOfTheLargestLogits) {
   EXPECT_EQ(sample(logits, {.repetition_penalty = 2.0, .temperature = 0.0}, {1}), 2);
 }
 
+TEST(Sampling, SuppressedTokensAreNeverSampledWithAnyOption) {
+  // Token 3 would complete the bigram (1, 3) again, and token 0 is suppressed.
+  const auto logits = tensor({9, 1, 1, 9, 1});
+  for (auto options : {SamplingOptions{.temperature = 0.0}, SamplingOptions{.temperature = 5.0},
+                       SamplingOptions{.repetition_penalty = 1e-9}, SamplingOptions{.top_k = 2},
+                       SamplingOptions{.top_p = 0.9}, SamplingOptions{.min_p = 0.5}}) {
+    options.no_repeat_ngram_size = 2;
+    options.suppress_tokens = {0};
+    for (int i = 0; i < 20; ++i) {
+      const auto token = sample(logits, options, {1, 3, 0, 1});
+      EXPECT_TRUE(token != 0 && token != 3) << token;
+    }
+  }
+}
+
+TEST(Sampling, AllTokensSuppressedThrows) {
+  EXPECT_THAT(
+      [] {
+        sample(torch::zeros(3), {.no_repeat_ngram_size = 1, .suppress_tokens = {0, 2}}, {1});
+      },
+      throws_naming<c10::ValueError>("suppress_tokens", "2", "no_repeat_ngram_size", "1"));
+  EXPECT_THAT([] { sample(torch::zeros(3), {.suppress_tokens = {3}}); },
+              throws_naming<c10::ValueError>("suppress_tokens", "3", "2"));
+}
+
 TEST(Sampling, SupportsAllFloatDtypesAndNeverSamplesMinusInfinity) {
   for (const auto dtype : {torch::kFloat, torch::kHalf, torch::kBFloat16}) {
     const auto logits = tensor({-kInfinity, -2, -kInfinity}).to(dtype);
@@ -86,6 +111,7 @@ TEST(Sampling, ErrorMessagesNameTheValues) {
   expect_rejected({.temperature = -1.0}, "temperature (-1)");
   expect_rejected({.temperature = kInfinity}, "temperature (inf)");
   expect_rejected({.temperature = std::nan("")}, "temperature (nan)");
+  expect_rejected({.no_repeat_ngram_size = -1}, "no_repeat_ngram_size (-1)");
   expect_rejected({.top_k = -2}, "top_k (-2)");
   expect_rejected({.top_p = 1.5}, "top_p (1.5) must be in [0, 1]");
   expect_rejected({.min_p = -0.1}, "min_p (-0.1) must be in [0, 1]");

@@ -21,8 +21,13 @@ struct GeneratedToken {
 ///
 ///     GenerationOptions{.max_new_tokens = 20, .sampling = {.temperature = 0.8, .top_k = 40}};
 ///     GenerationOptions{.eos_tokens = {0}, .num_beams = 4};
+///     GenerationOptions{.min_new_tokens = 5, .eos_tokens = {0},
+///                       .sampling = {.no_repeat_ngram_size = 3, .suppress_tokens = {7}}};
 struct GenerationOptions {
   int64_t max_new_tokens = 200;  ///< maximum number of tokens to generate, >= 0
+  /// Minimum number of tokens to generate, at most `max_new_tokens`: no stop token is generated
+  /// before.
+  int64_t min_new_tokens = 0;
   /// Stop tokens. A sequence ends at the first stop token. `GeneratedSequence::tokens` does not
   /// contain the stop token.
   std::vector<int64_t> eos_tokens = {};
@@ -31,12 +36,14 @@ struct GenerationOptions {
   /// global generator is used.
   std::optional<uint64_t> seed = std::nullopt;
   /// Number of beams, >= 1. 1 = no beam search. If greater than 1, beam search returns the sequence
-  /// with the highest score. Beam search supports only one sampling option: `repetition_penalty`.
+  /// with the highest score. Beam search supports these sampling options: `repetition_penalty`,
+  /// `no_repeat_ngram_size` and `suppress_tokens`.
   int64_t num_beams = 1;
   /// Beam search: the score of a sequence is the sum of the log-probabilities of its tokens,
   /// divided by length^length_penalty. Unlike `GeneratedSequence::log_probs`, these
-  /// log-probabilities are computed after the repetition penalty is applied. The sum and the length
-  /// include the stop token. A positive `length_penalty` favors longer sequences.
+  /// log-probabilities are computed after the repetition penalty is applied. Suppressed tokens do
+  /// not change the log-probabilities of other tokens. The sum and the length include the stop
+  /// token. A positive `length_penalty` favors longer sequences.
   double length_penalty = 1.0;
   bool return_log_probs = false;  ///< also return the log-probability of each token
   /// Called with each new token except stop tokens. If `on_token` returns false, the sequence ends
@@ -92,9 +99,9 @@ struct SequenceTokens {
 
 /// Generates the target sequence for `source`, which may have at most `config.max_seq_len` tokens.
 /// The sequence ends at `special_tokens.eos_token`, at one of `options.eos_tokens`, or after
-/// min(max_new_tokens, config.max_seq_len) tokens. The repetition penalty applies only to generated
-/// tokens. The other options have the same effect as in `generate` for a `LanguageModel`, and the
-/// same errors are thrown.
+/// min(max_new_tokens, config.max_seq_len) tokens. The repetition penalty and
+/// `no_repeat_ngram_size` apply only to generated tokens. The other options have the same effect as
+/// in `generate` for a `LanguageModel`, and the same errors are thrown.
 ///
 ///     auto target = generate(seq2seq, {4, 8, 2}, {.bos_token = 0, .eos_token = 1},
 ///                            {.num_beams = 4}).tokens;

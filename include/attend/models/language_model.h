@@ -5,6 +5,7 @@
 #include "attend/module_holder.h"
 #include "attend/nn/cloneable.h"
 #include "attend/nn/kv_cache.h"
+#include "attend/nn/tied_embeddings.h"
 #include "attend/nn/token_embedding.h"
 
 #include <torch/nn/modules/common.h>
@@ -40,7 +41,7 @@ struct LanguageModelConfig {
 ///
 ///     LanguageModel model(LanguageModelConfig{.vocab_size = 65});
 ///     auto logits = model(tokens);  // (B, T) -> (B, T, 65)
-class ATTEND_API LanguageModelImpl : public Cloneable<LanguageModelImpl> {
+class ATTEND_API LanguageModelImpl : public Cloneable<LanguageModelImpl>, public TiedEmbeddings {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.
@@ -76,6 +77,9 @@ class ATTEND_API LanguageModelImpl : public Cloneable<LanguageModelImpl> {
   /// `decoder`. Applies the output projection, then `logit_scale`, then `final_logit_soft_cap`.
   torch::Tensor logits(const torch::Tensor& x) const;
 
+  void untie_embeddings() override;
+  void retie_embeddings() override;
+
   /// Recreates the submodules with newly initialized weights.
   void reset() override;
   /// Prints the class and the main fields of the config.
@@ -88,6 +92,9 @@ class ATTEND_API LanguageModelImpl : public Cloneable<LanguageModelImpl> {
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(AttentionArgs())})
+
+ private:
+  bool was_tied_ = false;  // before `untie_embeddings`
 };
 ATTEND_MODULE(LanguageModel, (const torch::Tensor& tokens, const AttentionArgs& args = {}),
               (tokens, args));

@@ -6,6 +6,7 @@
 #include "attend/nn/cloneable.h"
 #include "attend/nn/encoder_decoder.h"
 #include "attend/nn/kv_cache.h"
+#include "attend/nn/tied_embeddings.h"
 #include "attend/nn/token_embedding.h"
 
 #include <torch/nn/modules/common.h>
@@ -40,7 +41,7 @@ struct Seq2SeqConfig {
 ///
 ///     Seq2Seq model(Seq2SeqConfig{.source_vocab_size = 40, .target_vocab_size = 30});
 ///     auto logits = model(source, target);  // (B, S), (B, T) -> (B, T, 30)
-class ATTEND_API Seq2SeqImpl : public Cloneable<Seq2SeqImpl> {
+class ATTEND_API Seq2SeqImpl : public Cloneable<Seq2SeqImpl>, public TiedEmbeddings {
  public:
   /// Creates and initializes the model. Throws c10::ValueError if a field of `config` is out of
   /// range.
@@ -81,6 +82,9 @@ class ATTEND_API Seq2SeqImpl : public Cloneable<Seq2SeqImpl> {
   /// `transformer`. Applies the output projection, then `logit_scale`, then `final_logit_soft_cap`.
   torch::Tensor logits(const torch::Tensor& x) const;
 
+  void untie_embeddings() override;
+  void retie_embeddings() override;
+
   /// Recreates the submodules with newly initialized weights.
   void reset() override;
   /// Prints the class and the main fields of the config.
@@ -94,6 +98,9 @@ class ATTEND_API Seq2SeqImpl : public Cloneable<Seq2SeqImpl> {
 
  protected:
   FORWARD_HAS_DEFAULT_ARGS({2, torch::nn::AnyValue(torch::Tensor())})
+
+ private:
+  bool was_tied_ = false;  // before `untie_embeddings`
 };
 ATTEND_MODULE(Seq2Seq,
               (const torch::Tensor& source, const torch::Tensor& target,
