@@ -28,6 +28,9 @@ class Parity(unittest.TestCase):
     def test_new_optimizer_cases(self):
         self.expect_parity("make_optimizer_cases.py", 100, "OptimizerParity.MatchesNewCases")
 
+    def test_new_grad_scaler_cases(self):
+        self.expect_parity("make_grad_scaler_cases.py", 4, "GradScalerParity.MatchesNewCases")
+
     def expect_parity(self, script, cases, test):
         make_cases = pathlib.Path(__file__).with_name(script)
         seed = os.environ.get("ATTEND_TEST_SEED") or str(random.SystemRandom().randrange(2**32))

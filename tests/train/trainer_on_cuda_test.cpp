@@ -82,5 +82,26 @@ TEST_P(TrainerOnCuda, CheckpointsContinueOnTheOtherDevice) {
   }
 }
 
+TEST_P(TrainerOnCuda, Fp16IsCloseToFp32) {
+  auto recipe = recipe_for(GetParam(), "cuda");
+  Recorder exact;
+  DeviceRun(recipe).trainer.run({.observers = {&exact}});
+  recipe.training.precision = Precision::fp16;
+  Recorder rounded;
+  DeviceRun run(recipe);
+  run.trainer.run({.observers = {&rounded}});
+  EXPECT_NE(rounded.progress.front().train_loss, exact.progress.front().train_loss);
+  EXPECT_NEAR(rounded.progress.front().train_loss, exact.progress.front().train_loss, 0.005);
+  EXPECT_GT(rounded.progress.back().loss_scale.value(), 0.0);
+  const auto checkpoint = run.trainer.checkpoint();
+  for (const auto& [name, weight] : checkpoint.weights)
+    EXPECT_EQ(weight.scalar_type(), torch::kFloat) << name;
+  DeviceRun resumed(recipe);
+  resumed.trainer.restore(checkpoint);
+  EXPECT_TRUE(resumed.trainer.checkpoint()
+                  .state.at("scaler.factor")
+                  .equal(checkpoint.state.at("scaler.factor")));
+}
+
 }  // namespace
 }  // namespace attend::train
