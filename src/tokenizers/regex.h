@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <cstddef>
 #include <memory>
 #include <string>
@@ -35,7 +37,7 @@ class StepBudget {
 
 /// A regular expression of Oniguruma, the library of the reference. The number of backtracking
 /// steps is limited, so that no pattern takes exponential time.
-class Regex {
+class ATTEND_API Regex {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{1} << 16;
 

@@ -211,6 +211,72 @@ void append_lowercase(std::string& text, char32_t character) {
   }
 }
 
+bool is_printable(char32_t character) {
+  switch (category_of(character)) {
+    case UTF8PROC_CATEGORY_ZS:
+      return character == U' ';
+    case UTF8PROC_CATEGORY_CN:
+    case UTF8PROC_CATEGORY_CC:
+    case UTF8PROC_CATEGORY_CF:
+    case UTF8PROC_CATEGORY_CS:
+    case UTF8PROC_CATEGORY_CO:
+    case UTF8PROC_CATEGORY_ZL:
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    default:
+      return true;
+  }
+}
+
+bool is_letter(char32_t character) {
+  const auto category = category_of(character);
+  return category >= UTF8PROC_CATEGORY_LU && category <= UTF8PROC_CATEGORY_LO;
+}
+
+bool is_digit(char32_t character) {
+  return category_of(character) == UTF8PROC_CATEGORY_ND || character == U'\u00B2' ||
+         character == U'\u00B3' || character == U'\u00B9';
+}
+
+LetterCase letter_case(char32_t character) {
+  switch (category_of(character)) {
+    case UTF8PROC_CATEGORY_LU:
+      return LetterCase::upper;
+    case UTF8PROC_CATEGORY_LL:
+      return LetterCase::lower;
+    case UTF8PROC_CATEGORY_LT:
+      return LetterCase::title;
+    default:
+      return LetterCase::none;
+  }
+}
+
+void append_uppercase(std::string& text, char32_t character, LetterCase letter_case) {
+  struct Several {
+    char32_t character;
+    const char* upper;
+    const char* title;
+  };
+  static constexpr std::array<Several, 9> kSeveral{{{U'ß', "SS", "Ss"},
+                                                    {U'\u0149', "ʼN", "ʼN"},
+                                                    {U'\uFB00', "FF", "Ff"},
+                                                    {U'\uFB01', "FI", "Fi"},
+                                                    {U'\uFB02', "FL", "Fl"},
+                                                    {U'\uFB03', "FFI", "Ffi"},
+                                                    {U'\uFB04', "FFL", "Ffl"},
+                                                    {U'\uFB05', "ST", "St"},
+                                                    {U'\uFB06', "ST", "St"}}};
+  const bool is_title = letter_case == LetterCase::title;
+  const auto* several = std::ranges::find(kSeveral, character, &Several::character);
+  if (several != kSeveral.end()) {
+    text += is_title ? several->title : several->upper;
+    return;
+  }
+  const auto code = static_cast<utf8proc_int32_t>(character);
+  append_character(
+      text, static_cast<char32_t>(is_title ? utf8proc_totitle(code) : utf8proc_toupper(code)));
+}
+
 std::string normalized(std::string_view text, NormalForm form) {
   const bool compatible = form == NormalForm::nfkd || form == NormalForm::nfkc;
   const bool composes = form == NormalForm::nfc || form == NormalForm::nfkc;

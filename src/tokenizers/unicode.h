@@ -33,6 +33,23 @@ bool is_case_ignorable(char32_t character);
 /// Appends the lowercase letter of `character`, which may be two characters.
 void append_lowercase(std::string& text, char32_t character);
 
+// Properties as Python 3.11 knows them, which has Unicode 14.
+
+/// True if `repr` in Python shows the character itself.
+bool is_printable(char32_t character);
+bool is_letter(char32_t character);
+/// Decimal digits, and the superscripts of Latin-1.
+bool is_digit(char32_t character);
+
+enum class LetterCase { none, lower, upper, title };
+
+LetterCase letter_case(char32_t character);
+
+/// Appends the uppercase letter or, with LetterCase::title, the titlecase letter of `character`,
+/// which may be several characters.
+void append_uppercase(std::string& text, char32_t character,
+                      LetterCase letter_case = LetterCase::upper);
+
 enum class NormalForm { nfd, nfkd, nfc, nfkc };
 
 /// Returns `text`, which must be valid UTF-8, in a normal form.
