@@ -305,21 +305,28 @@ std::string read_text(const fs::path& path, SizeLimit limit, TextEncoding encodi
 
 std::string read_text_or_pipe(const fs::path& path, SizeLimit limit) {
   auto text = read_without_byte_order_mark(path, limit);
-  const auto invalid = utf8::find_invalid(text.begin(), text.end());
-  const auto zero = std::find(text.begin(), invalid, '\0');
-  const auto place = [&](auto at) {
-    return line_and_column(text, static_cast<std::size_t>(at - text.begin()));
+  check_is_text(text, path.string());
+  return text;
+}
+
+void check_is_text(std::string_view text, const std::string& source, const TextPosition& begin) {
+  const auto* end = text.data() + text.size();
+  const auto* invalid = utf8::find_invalid(text.data(), end);
+  const auto* zero = std::find(text.data(), invalid, '\0');
+  const auto position_of = [&](const char* at) {
+    return position_in(text, static_cast<std::size_t>(at - text.data()), begin);
   };
   if (zero != invalid) {
+    const auto position = position_of(zero);
     throw InputError(fmt::format("{}: expected text, found a NUL byte (0x00) at offset {} ({})",
-                                 path.string(), zero - text.begin(), place(zero)));
+                                 source, position.offset, line_and_column(position)));
   }
-  if (invalid != text.end()) {
+  if (invalid != end) {
+    const auto position = position_of(invalid);
     throw InputError(fmt::format("{}: expected UTF-8 text, found byte 0x{:02X} at offset {} ({})",
-                                 path.string(), static_cast<unsigned char>(*invalid),
-                                 invalid - text.begin(), place(invalid)));
+                                 source, static_cast<unsigned char>(*invalid), position.offset,
+                                 line_and_column(position)));
   }
-  return text;
 }
 
 void throw_unwritable(const fs::path& path, int error) {

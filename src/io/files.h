@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/io/files.h"
+#include "attend/io/utf8.h"
 
 #include <cstddef>
 #include <cstdio>
@@ -24,6 +25,12 @@ inline bool is_file_name(const std::filesystem::path& path) {
 /// Throws InputError unless `path` is a regular file, so that a device without an end or a pipe
 /// without a writer does not block the program.
 ATTEND_API void check_is_regular(const std::filesystem::path& path);
+
+/// Throws InputError if a text is not valid UTF-8 or contains NUL. The message begins with `source`
+/// and names offset, line and column of the byte. `begin`: position of `text` in the text of
+/// `source`, of which it may be a part.
+ATTEND_API void check_is_text(std::string_view text, const std::string& source,
+                              const TextPosition& begin = {});
 
 /// Does the same as `read_text` for UTF-8, but also reads a pipe or a device, until its end or
 /// `limit`.

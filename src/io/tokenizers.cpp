@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <functional>
+
 namespace attend {
 namespace {
 
@@ -39,10 +41,24 @@ TokenizerKind read_kind(const std::string& json) {
   }
 }
 
-std::unique_ptr<Tokenizer> load_subwords(const fs::path& file) {
-  auto model = read_bytes(file);
-  return with_source(file.string(),
-                     [&] { return std::make_unique<SubwordTokenizer>(std::move(model)); });
+/// Makes a tokenizer from its files. `read` returns the content of a file with this name; errors
+/// name the files in `folder`.
+std::unique_ptr<Tokenizer> make_from_files(
+    const fs::path& folder, const std::function<std::string(const char* name)>& read) {
+  const auto file = (folder / kTokenizerFile).string();
+  const auto json = read(kTokenizerFile);
+  switch (with_source(file, [&] { return read_kind(json); })) {
+    case TokenizerKind::byte:
+      return std::make_unique<ByteTokenizer>();
+    case TokenizerKind::subword: {
+      auto model = read(kSubwordFile);
+      return with_source((folder / kSubwordFile).string(),
+                         [&] { return std::make_unique<SubwordTokenizer>(std::move(model)); });
+    }
+    default:
+      return with_source(file,
+                         [&] { return std::make_unique<Vocabulary>(Vocabulary::from_json(json)); });
+  }
 }
 
 }  // namespace
@@ -67,17 +83,15 @@ std::unique_ptr<Tokenizer> make_tokenizer(TokenizerKind kind, std::string_view t
 }
 
 std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& directory) {
-  const auto file = directory / kTokenizerFile;
-  const auto json = read_bytes(file);
-  switch (with_source(file.string(), [&] { return read_kind(json); })) {
-    case TokenizerKind::byte:
-      return std::make_unique<ByteTokenizer>();
-    case TokenizerKind::subword:
-      return load_subwords(directory / kSubwordFile);
-    default:
-      return with_source(file.string(),
-                         [&] { return std::make_unique<Vocabulary>(Vocabulary::from_json(json)); });
-  }
+  return make_from_files(directory, [&](const char* name) { return read_bytes(directory / name); });
+}
+
+std::unique_ptr<Tokenizer> parse_tokenizer(const std::map<std::string, std::string>& files) {
+  return make_from_files("", [&](const char* name) {
+    const auto found = files.find(name);
+    if (found != files.end()) return found->second;
+    throw InputError(fmt::format("{}: no such file of a tokenizer", name));
+  });
 }
 
 }  // namespace attend

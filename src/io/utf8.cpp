@@ -51,13 +51,23 @@ std::string_view without_byte_order_mark(std::string_view text, std::string_view
       source.empty() ? "" : ": "));
 }
 
-std::string line_and_column(std::string_view text, std::size_t offset) {
+TextPosition position_in(std::string_view text, std::size_t offset, const TextPosition& begin) {
   const auto before = text.substr(0, offset);
-  const auto line = std::count(before.begin(), before.end(), '\n') + 1;
-  const auto begin = before.rfind('\n') + 1;  // 0 if there is no line break
-  const auto last = before.substr(begin);
-  return fmt::format("line {}, column {}", line,
-                     utf8::unchecked::distance(last.begin(), last.end()) + 1);
+  const auto line_breaks = std::count(before.begin(), before.end(), '\n');
+  const auto last = before.substr(before.rfind('\n') + 1);  // all if there is no line break
+  return {.offset = begin.offset + before.size(),
+          .line = begin.line + line_breaks,
+          .column = (line_breaks == 0 ? begin.column : 1) +
+                    std::count_if(last.begin(), last.end(),
+                                  [](unsigned char byte) { return (byte & 0xC0) != 0x80; })};
+}
+
+std::string line_and_column(const TextPosition& position) {
+  return fmt::format("line {}, column {}", position.line, position.column);
+}
+
+std::string line_and_column(std::string_view text, std::size_t offset) {
+  return line_and_column(position_in(text, offset));
 }
 
 std::vector<std::string_view> split_characters(std::string_view text) {

@@ -154,7 +154,7 @@ std::vector<int64_t> Vocabulary::encode(std::string_view text) const {
       const auto offset = static_cast<std::size_t>(piece.data() - text.data());
       throw UnknownTokenError(
           fmt::format("unknown {} '{}'", to_string(kind_), printable(token)),
-          line_and_column(text, offset),
+          position_in(text, offset),
           fmt::format("not among the {} tokens of the vocabulary", tokens_.size()),
           fmt::format("a model trained with {} or `tokenizer = byte` accepts any {}",
                       words ? "`vocab_size = N`" : "`unknown = replace`", to_string(kind_)));
@@ -181,6 +181,16 @@ std::string Vocabulary::token(int64_t id) const {
 
 std::map<std::string, std::string> Vocabulary::files() const {
   return {{kTokenizerFile, to_json()}};
+}
+
+Vocabulary Vocabulary::with_token(const std::string& token) const {
+  auto tokens = tokens_;
+  tokens.push_back(token);
+  return {kind_, std::move(tokens)};
+}
+
+std::optional<int64_t> Vocabulary::mask_token() const {
+  return knows(kMaskToken) ? std::optional(id(kMaskToken)) : std::nullopt;
 }
 
 std::optional<int64_t> Vocabulary::unknown_token() const {

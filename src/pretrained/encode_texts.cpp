@@ -71,6 +71,9 @@ torch::Tensor encode_tokens(SequenceClassifier& model,
                             const EncodeTextsOptions& options) {
   TORCH_CHECK_VALUE(options.batch_size > 0, "batch_size (", options.batch_size,
                     ") must be positive");
+  TORCH_CHECK_VALUE(model->config.pooling != Pooling::none,
+                    "encode_tokens: pooling is none, expected mean, max or first: a classifier of "
+                    "tokens has no vectors of texts");
   check_eval("encode_tokens", *model);
   const torch::NoGradGuard no_grad;
   std::vector<int64_t> order(texts.size());  // by descending length
@@ -104,9 +107,17 @@ std::vector<int64_t> Pretrained::tokenize(const std::string& text) const {
   return tokens;
 }
 
+std::vector<int64_t> Pretrained::tokenize(const RenderedChat& chat) const {
+  auto tokens = tokenizer.encode(chat.text, {.add_special_tokens = false}).ids;
+  check_tokens(*this, tokens);
+  return tokens;
+}
+
 torch::Tensor Pretrained::encode(const std::vector<std::string>& texts,
                                  const EncodeTextsOptions& options) {
   auto& encoder = model_as<SequenceClassifier>(model, "encode of the " + model_type + " model");
+  if (encoder->config.pooling == Pooling::none)
+    throw InputError("the model classifies tokens and has no vectors of texts");
   std::vector<std::vector<int64_t>> tokens;
   for (const auto& text : texts) {
     tokens.push_back(

@@ -17,8 +17,28 @@ PublishedModel read_model(JsonFields& fields) {
   model.model_type = fields.string("model_type");
   model.eos_tokens = fields.integers("eos_tokens");
   if (fields.has("max_length")) model.max_length = fields.integer("max_length", 0, INT32_MAX);
+  if (fields.has("chat_template")) {
+    std::map<std::string, std::string> tokens;
+    if (fields.has("special_tokens")) {
+      auto special = fields.object("special_tokens");
+      for (const auto& [name, token] : special.json().items()) tokens[name] = special.string(name);
+    }
+    model.chat_template = ChatTemplate::parse(fields.string("chat_template"), std::move(tokens));
+  }
   fields.finish();
   return model;
+}
+
+/// Returns the tokens of a text. Throws InputError if a token has no row in the embedding.
+template <typename Ids>
+Ids checked_ids(Ids ids, const PublishedTokenizer& tokenizer) {
+  for (const auto id : ids) {
+    if (id < tokenizer.size()) continue;
+    throw InputError(fmt::format(
+        "the text contains the token '{}' (id {}), but the model has {} tokens",
+        printable(tokenizer.text_tokenizer().id_to_token(id).value_or("")), id, tokenizer.size()));
+  }
+  return ids;
 }
 
 }  // namespace
@@ -32,14 +52,16 @@ PublishedTokenizer::PublishedTokenizer(TextTokenizer text_tokenizer, PublishedMo
 }
 
 std::vector<int64_t> PublishedTokenizer::encode(std::string_view text) const {
-  auto ids = text_tokenizer_.encode(text).ids;
-  for (const auto id : ids) {
-    if (id < size()) continue;
-    throw InputError(
-        fmt::format("the text contains the token '{}' (id {}), but the model has {} tokens",
-                    printable(text_tokenizer_.id_to_token(id).value_or("")), id, size()));
-  }
-  return ids;
+  return encode(text, {});
+}
+
+std::vector<int64_t> PublishedTokenizer::encode(std::string_view text,
+                                                EncodeOptions options) const {
+  return checked_ids(text_tokenizer_.encode(text, options).ids, *this);
+}
+
+std::vector<int32_t> PublishedTokenizer::token_ids(std::string_view text) const {
+  return checked_ids(text_tokenizer_.token_ids(text), *this);
 }
 
 std::string PublishedTokenizer::decode(const std::vector<int64_t>& ids) const {
@@ -54,11 +76,22 @@ std::string PublishedTokenizer::token(int64_t id) const {
   return printable(text_tokenizer_.id_to_token(id).value_or(""));
 }
 
+std::optional<int64_t> PublishedTokenizer::mask_token() const {
+  for (const char* token : {"[MASK]", "<mask>"}) {
+    if (const auto id = text_tokenizer_.token_to_id(token); id && *id < size()) return id;
+  }
+  return std::nullopt;
+}
+
 std::map<std::string, std::string> PublishedTokenizer::files() const {
   nlohmann::ordered_json json{{"vocab_size", model_.vocab_size},
                               {"model_type", model_.model_type},
                               {"eos_tokens", model_.eos_tokens}};
   if (model_.max_length) json["max_length"] = *model_.max_length;
+  if (model_.chat_template) {
+    json["chat_template"] = model_.chat_template->source();
+    json["special_tokens"] = model_.chat_template->special_tokens();
+  }
   return {{kTokenizerFile, text_tokenizer_.json()}, {kPublishedFile, json.dump(1) + "\n"}};
 }
 

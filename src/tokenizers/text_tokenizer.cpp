@@ -258,6 +258,10 @@ Encoding TextTokenizer::encode_all(std::span<const std::string_view> texts,
   return result;
 }
 
+std::vector<int32_t> TextTokenizer::token_ids(std::string_view text) const {
+  return parts_->ids_of(text);
+}
+
 Encoding TextTokenizer::encode(std::string_view text, EncodeOptions options) const {
   auto encoding = encode_all({&text, 1}, options);
   if (padding_) {

@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <regex.h>
 
+#include <chrono>
 #include <fstream>
 
 // The expected values are those of the Python package tokenizers 0.23.3.
@@ -402,6 +403,33 @@ TEST(TextTokenizer, StopsCatastrophicBacktracking) {
       tokenizer_of(of_characters({"a"}, {{"pre_tokenizer", split("(a+)+$|(a|a)*b")}}));
   EXPECT_THAT([&] { tokenizer.encode(std::string(5000, 'a') + "c"); },
               throws_naming<InputError>("5001", "steps"));
+}
+
+/// A string may be the regular expression of a part, a token, or the name of a type. Each text
+/// takes its turn.
+TEST(TextTokenizer, EachStringMayBeLongOrSlow) {
+  const std::vector<std::string> hostile{std::string(100'000, '('), "(a+)+$|(a|a)*b",
+                                         "((a{1000}){1000}){1000}", "(?<n>a\\g<n>*)*",
+                                         std::string(70'000, 'a')};
+  std::size_t turn = 0;
+  for (const auto& valid : small_tokenizers()) {
+    const auto values = valid.flatten();
+    for (const auto& [place, value] : values.items()) {
+      if (!value.is_string()) continue;
+      const auto& text = hostile[turn++ % hostile.size()];
+      auto changed = valid;
+      changed[json::json_pointer(place)] = text;
+      const auto start = std::chrono::steady_clock::now();
+      try {
+        const auto tokenizer = TextTokenizer::parse(changed.dump());
+        tokenizer.decode(tokenizer.encode("ab <X> " + std::string(2000, 'a') + "c").ids);
+      } catch (const InputError& error) {
+        EXPECT_STRNE(error.what(), "") << place << ": " << text.substr(0, 40);
+      }
+      EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10))
+          << place << ": " << text.substr(0, 40);
+    }
+  }
 }
 
 TEST(TextTokenizer, AllSearchesInATextShareTheSteps) {

@@ -75,6 +75,8 @@ class ATTEND_API Tokenizer {
   virtual std::string token(int64_t id) const = 0;
   /// Returns the id of the token for unknown characters or words, if there is one.
   virtual std::optional<int64_t> unknown_token() const { return std::nullopt; }
+  /// Returns the id of the token that replaces masked tokens, such as "[MASK]", if there is one.
+  virtual std::optional<int64_t> mask_token() const { return std::nullopt; }
   /// Returns the files that `load_tokenizer` reads, as a map from file name to content. One of the
   /// files is kTokenizerFile.
   virtual std::map<std::string, std::string> files() const = 0;

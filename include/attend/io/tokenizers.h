@@ -4,7 +4,10 @@
 #include "attend/io/tokenizer.h"
 
 #include <filesystem>
+#include <map>
 #include <memory>
+#include <string>
+#include <string_view>
 
 namespace attend {
 
@@ -25,5 +28,12 @@ ATTEND_API std::unique_ptr<Tokenizer> make_tokenizer(
 ///
 ///     auto tokenizer = load_tokenizer("runs/sort");
 ATTEND_API std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& directory);
+
+/// Makes a tokenizer from the files that `Tokenizer::files` returns. Throws InputError if a file is
+/// missing or invalid, and for TokenizerKind::published. The message names the file.
+///
+///     auto same = parse_tokenizer(tokenizer.files());
+ATTEND_API std::unique_ptr<Tokenizer> parse_tokenizer(
+    const std::map<std::string, std::string>& files);
 
 }  // namespace attend

@@ -2,6 +2,8 @@
 
 #include "attend/api.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,8 +20,23 @@ ATTEND_API void check_utf8(std::string_view text, std::string_view source = {});
 ATTEND_API std::string_view without_byte_order_mark(std::string_view text,
                                                     std::string_view source = {});
 
-/// Returns the position of a byte of a text, such as "line 3, column 7". Columns are counted in
-/// code points, lines and columns from 1. The text before the byte must be valid UTF-8.
+/// Position in a text. Columns are counted in code points, lines and columns from 1.
+struct TextPosition {
+  std::size_t offset = 0;  ///< in bytes
+  int64_t line = 1;        ///< number of the line
+  int64_t column = 1;      ///< number of the code point in its line
+};
+
+/// Returns the position of a byte of `text`, which itself begins at `begin` of a larger text. The
+/// text before the byte must be valid UTF-8.
+///
+///     position_in("a\nbc", 3).column == 2
+ATTEND_API TextPosition position_in(std::string_view text, std::size_t offset,
+                                    const TextPosition& begin = {});
+
+/// Returns "line 3, column 7".
+ATTEND_API std::string line_and_column(const TextPosition& position);
+/// Returns line and column of a byte of a text; see `position_in`.
 ATTEND_API std::string line_and_column(std::string_view text, std::size_t offset);
 
 /// Splits UTF-8 text into code points. Throws InputError if `text` is not valid UTF-8.

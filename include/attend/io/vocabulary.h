@@ -3,6 +3,7 @@
 #include "attend/api.h"
 #include "attend/input_error.h"
 #include "attend/io/tokenizer.h"
+#include "attend/io/utf8.h"
 
 #include <array>
 #include <cstdint>
@@ -18,11 +19,11 @@ namespace attend {
 /// Thrown by `Vocabulary::encode` for an unknown character or word.
 class ATTEND_API UnknownTokenError : public InputError {
  public:
-  /// The message is "PROBLEM at PLACE: REASON", or "PROBLEM: REASON" if `place` is empty.
+  /// The message is "PROBLEM at LINE AND COLUMN: REASON", or "PROBLEM: REASON" without `place`.
   /// `options`: see `with_options`.
-  UnknownTokenError(std::string problem, const std::string& place, std::string reason,
-                    std::string options)
-      : InputError(problem + (place.empty() ? "" : " at " + place) + ": " + reason),
+  UnknownTokenError(std::string problem, const std::optional<TextPosition>& place,
+                    std::string reason, std::string options)
+      : InputError(problem + (place ? " at " + line_and_column(*place) : "") + ": " + reason),
         problem_(std::move(problem)),
         place_(place),
         reason_(std::move(reason)),
@@ -30,7 +31,16 @@ class ATTEND_API UnknownTokenError : public InputError {
 
   /// Returns the error without the position in the encoded text, for a caller that names a position
   /// in a file.
-  UnknownTokenError without_place() const { return {problem_, "", reason_, options_}; }
+  UnknownTokenError without_place() const { return {problem_, std::nullopt, reason_, options_}; }
+  /// Returns the error with the position in a text of which the encoded text is a part. `begin`:
+  /// position of this part.
+  UnknownTokenError in_text(const TextPosition& begin) const {
+    auto place = place_.value_or(TextPosition());
+    place.offset += begin.offset;
+    if (place.line == 1) place.column += begin.column - 1;
+    place.line += begin.line - 1;
+    return {problem_, place, reason_, options_};
+  }
   /// Returns the error with a message that also names the options of a recipe with which a
   /// model accepts any character or word. These options do not help if the tokenizer of a run must
   /// not change.
@@ -49,7 +59,7 @@ class ATTEND_API UnknownTokenError : public InputError {
 
  private:
   std::string problem_;
-  std::string place_;
+  std::optional<TextPosition> place_;
   std::string reason_;
   std::string options_;
 };
@@ -69,6 +79,9 @@ auto changing_unknown_token(UnknownTokenError (UnknownTokenError::*change)() con
     throw changed;
   }
 }
+
+/// Token of a `Vocabulary` that replaces masked tokens.
+inline constexpr const char* kMaskToken = "[MASK]";
 
 /// Character or word tokenizer with an explicit list of tokens.
 ///
@@ -100,6 +113,11 @@ class ATTEND_API Vocabulary : public Tokenizer {
   ///     Vocabulary::of_words("b a\nb c", 4);  // tokens "<unk>", "\n", "b", "a"
   static Vocabulary of_words(std::string_view text, int64_t max_size = 0);
 
+  /// Returns a copy with `token` as the last token. Throws InputError if it is a token already.
+  ///
+  ///     auto masked = Vocabulary::of_words("a b").with_token(kMaskToken);
+  Vocabulary with_token(const std::string& token) const;
+
   /// Creates a vocabulary from the output of `to_json`. Throws InputError if `json` is invalid.
   static Vocabulary from_json(std::string_view json);
   /// Returns JSON such as `{"tokenizer": "character", "tokens": ["a", ...]}`.
@@ -123,6 +141,8 @@ class ATTEND_API Vocabulary : public Tokenizer {
   std::string token(int64_t id) const override;
   /// Returns the id of "<unk>", if it is a token.
   std::optional<int64_t> unknown_token() const override;
+  /// Returns the id of `kMaskToken`, if it is a token.
+  std::optional<int64_t> mask_token() const override;
   /// Returns one file: its name is kTokenizerFile and its content is `to_json()`.
   std::map<std::string, std::string> files() const override;
 

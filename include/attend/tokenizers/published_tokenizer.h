@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/io/tokenizer.h"
+#include "attend/tokenizers/chat_template.h"
 #include "attend/tokenizers/text_tokenizer.h"
 
 #include <filesystem>
@@ -22,6 +23,7 @@ struct PublishedModel {
   std::vector<int64_t> eos_tokens = {};  ///< tokens that end a generated text
   /// Maximum number of tokens of a text, which is truncated; empty = no limit.
   std::optional<int64_t> max_length = std::nullopt;
+  std::optional<ChatTemplate> chat_template = std::nullopt;  ///< template of conversations
 };
 
 /// The tokenizer of a published model as the tokenizer of a run, made by `attend import`.
@@ -42,10 +44,18 @@ class ATTEND_API PublishedTokenizer : public Tokenizer {
   /// Returns the tokens of a text with special tokens, such as [CLS]. Throws InputError if a
   /// token has no row in the embedding.
   std::vector<int64_t> encode(std::string_view text) const override;
+  /// Does the same without special tokens if `options` says so, for a text that contains them, such
+  /// as a rendered chat, or for the continuation of a text.
+  std::vector<int64_t> encode(std::string_view text, EncodeOptions options) const;
+  /// Returns the tokens of a text or of a part of one, without special tokens and truncation.
+  /// Throws InputError if a token has no row in the embedding.
+  std::vector<int32_t> token_ids(std::string_view text) const;
   /// Returns the text of tokens without special tokens.
   std::string decode(const std::vector<int64_t>& ids) const override;
   /// Returns one token in printable form; empty for a row of the embedding without a token.
   std::string token(int64_t id) const override;
+  /// Returns the id of "[MASK]" or "<mask>".
+  std::optional<int64_t> mask_token() const override;
   /// Returns two files: kTokenizerFile with the published text, and kPublishedFile.
   std::map<std::string, std::string> files() const override;
 

@@ -104,6 +104,9 @@ class ATTEND_API TextTokenizer {
   /// UTF-8 is replaced by U+FFFD. Throws InputError if a regular expression of the file takes too
   /// many steps, or a word is unknown and there is no unknown token.
   Encoding encode(std::string_view text, EncodeOptions options = {}) const;
+  /// Returns the token ids of a text or of a part of one, without special tokens, truncation and
+  /// padding. Throws InputError like `encode`.
+  std::vector<int32_t> token_ids(std::string_view text) const;
   /// Returns the tokens of a pair of texts, such as a question and a passage.
   Encoding encode_pair(std::string_view first, std::string_view second,
                        EncodeOptions options = {}) const;
