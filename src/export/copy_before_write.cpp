@@ -1,6 +1,7 @@
 #include "export/copy_before_write.h"
 
 #include <ATen/TracerMode.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
@@ -32,12 +33,16 @@ void copy_values_of(const torch::Tensor& written) {
 }
 
 std::unique_ptr<at::ObserverContext> copy_written_arguments(const at::RecordFunction& function) {
-  const auto schema = function.operator_schema();
-  if (!schema || !schema->is_mutable()) return nullptr;
+  const auto name = function.operator_name();
+  if (!name) return nullptr;
+  // RecordFunction::operator_schema copies the schema, which takes as long as a small operator.
+  const auto found = c10::Dispatcher::singleton().findSchema(*name);
+  if (!found) return nullptr;
+  const auto& arguments = found->schema().arguments();
   const auto inputs = function.inputs();
-  const auto count = std::min(inputs.size(), schema->arguments().size());
+  const auto count = std::min(inputs.size(), arguments.size());
   for (std::size_t i = 0; i < count; ++i) {
-    const auto* alias = schema->arguments()[i].alias_info();
+    const auto* alias = arguments[i].alias_info();
     if (alias == nullptr || !alias->isWrite()) continue;
     if (inputs[i].isTensor()) copy_values_of(inputs[i].toTensor());
     if (!inputs[i].isTensorList()) continue;

@@ -2,6 +2,7 @@
 
 #include "export/check_options.h"
 #include "export/shape_text.h"
+#include "nn/adapters.h"
 
 #include <fmt/format.h>
 
@@ -32,6 +33,7 @@ ExportGuard::ExportGuard(torch::nn::Module& module,
     : eval_(module) {
   check_options(options, example_inputs, format);
   check_state_names(module, format);
+  check_adapters_are_used(module);
   rng_.emplace(rng_state(rng_devices(example_inputs.front().device())));
   for (const auto& item : module.named_parameters()) {
     if (item.value().defined()) parameter_names_.push_back(item.key());

@@ -209,8 +209,9 @@ ExportPlan plan_export_with_cache(LanguageModel model) {
 }
 
 ExportPlan plan_export_with_mask(SequenceClassifier model) {
-  const auto max_seq_len = model->config.max_seq_len;
-  const auto tokens = example_tokens(example_length(max_seq_len), model->config.vocab_size,
+  const auto& config = model->config;
+  const auto max_seq_len = config.max_seq_len;
+  const auto tokens = example_tokens(example_length(max_seq_len), config.vocab_size,
                                      model->embedding->token->weight.device());
   ExportPlan plan;
   plan.model = model.ptr();
@@ -218,14 +219,15 @@ ExportPlan plan_export_with_mask(SequenceClassifier model) {
   plan.example_inputs = {tokens, torch::ones_like(tokens)};
   plan.options = {
       .input_names = {"input_ids", "attention_mask"},
-      .output_names = {model->config.num_classes > 0 ? "logits" : "sentence_embedding"},
+      .output_names = {config.num_classes > 0 || config.masked_lm ? "logits"
+                                                                  : "sentence_embedding"},
       .dynamic = {batch(0), length(0, 1, max_seq_len), batch(1), length(1, 1, max_seq_len)}};
   return plan;
 }
 
 ExportPlan plan_export(SequenceClassifier model) {
-  if (model->config.num_classes == 0) return plan_export_with_mask(model);
   const auto& config = model->config;
+  if (config.num_classes == 0 && !config.masked_lm) return plan_export_with_mask(model);
   const auto max_seq_len = config.max_seq_len;
   const auto tokens = example_tokens(example_length(max_seq_len), config.vocab_size,
                                      model->embedding->token->weight.device());

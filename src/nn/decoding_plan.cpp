@@ -5,6 +5,7 @@
 #include "attend/nn/rotary.h"
 #include "attend/nn/sliding_window.h"
 #include "attend/nn/stochastic_depth.h"
+#include "nn/adapters.h"
 #include "ops/prepared_mask.h"
 
 #include <algorithm>
@@ -88,6 +89,7 @@ std::optional<AttentionStep> step_of(const MultiheadAttentionImpl& attention,
   const auto& dims = attention.dims();
   const bool has_dropout = attention.is_training() && attention.options.dropout() > 0;
   if (!attention.qkv || has_dropout) return {};
+  if (has_adapters(*attention.qkv) || has_adapters(*attention.out)) return {};
   const auto* qk_norm = hooks.qk_norm;
   AttentionStep step{.norm = norm,
                      .qkv = {attention.qkv->weight, attention.qkv->bias},
@@ -201,6 +203,7 @@ std::optional<FeedForwardStep> step_of(const FeedForwardImpl& feed_forward, cons
   const auto* activation = std::get_if<Activation>(&feed_forward.options.activation());
   const bool has_dropout = dropout->is_training() && dropout->options.p() > 0;
   if (activation == nullptr || has_dropout) return {};
+  if (has_adapters(*feed_forward.up) || has_adapters(*feed_forward.down)) return {};
   FeedForwardStep step{.norm = norm,
                        .up = {feed_forward.up->weight, feed_forward.up->bias},
                        .down = {feed_forward.down->weight, feed_forward.down->bias},

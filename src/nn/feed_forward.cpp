@@ -1,6 +1,6 @@
 #include "attend/nn/feed_forward.h"
 
-#include "attend/ops/linear.h"
+#include "attend/nn/linear.h"
 #include "nn/checks.h"
 #include "nn/decoding_plan.h"
 #include "nn/new_layers.h"

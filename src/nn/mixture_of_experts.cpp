@@ -1,6 +1,7 @@
 #include "attend/nn/mixture_of_experts.h"
 
 #include "attend/nn/static_shapes_guard.h"
+#include "nn/adapters.h"
 #include "nn/checks.h"
 #include "nn/new_layers.h"
 #include "ops/math_type.h"
@@ -63,10 +64,12 @@ torch::Tensor MixtureOfExpertsImpl::forward(const torch::Tensor& x) {
   check_width("MixtureOfExperts", x, options.expert().embed_dim());
   const int64_t top_k = options.experts().num_experts_per_tok();
 
-  const auto tokens = x.flatten(0, -2);                 // (B*T, E)
-  const auto logits = to_math_type(router(tokens), x);  // (B*T, N)
-  const auto probabilities = logits.softmax(-1);        // (B*T, N)
-  const auto [best, chosen] = logits.topk(top_k, -1);   // (B*T, K)
+  const auto tokens = x.flatten(0, -2);  // (B*T, E)
+  const WeightRange all{0, options.experts().num_experts()};
+  const auto routing = add_adapters(router(tokens), tokens, *router, all);
+  const auto logits = to_math_type(routing, x);        // (B*T, N)
+  const auto probabilities = logits.softmax(-1);       // (B*T, N)
+  const auto [best, chosen] = logits.topk(top_k, -1);  // (B*T, K)
   const auto weights =
       options.experts().norm_topk_prob() ? best.softmax(-1) : probabilities.gather(-1, chosen);
 

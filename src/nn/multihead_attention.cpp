@@ -1,7 +1,8 @@
 #include "attend/nn/multihead_attention.h"
 
 #include "attend/nn/kv_cache.h"
-#include "attend/ops/linear.h"
+#include "attend/nn/linear.h"
+#include "nn/adapters.h"
 #include "nn/checks.h"
 #include "nn/decoding_plan.h"
 #include "nn/head_sizes.h"
@@ -164,12 +165,10 @@ std::vector<torch::Tensor> MultiheadAttentionImpl::project(const torch::Tensor& 
   const auto begin = std::accumulate(heads.begin(), heads.begin() + first, int64_t{0});
   const at::IntArrayRef counts(heads.data() + first, count);
   const auto end = std::accumulate(counts.begin(), counts.end(), begin);
-  const auto rows = [&](const torch::Tensor& parameter) {
-    if (count == 3 || !parameter.defined()) return parameter;
-    return parameter.slice(0, begin * dims_.head_dim, end * dims_.head_dim);
-  };
-  return split_heads(apply_linear(x, rows(qkv->weight), rows(qkv->bias)))
-      .split_with_sizes(counts, -3);
+  const auto y = count == 3
+                     ? apply_linear(x, qkv)
+                     : apply_linear_rows(x, qkv, {begin * dims_.head_dim, end * dims_.head_dim});
+  return split_heads(y).split_with_sizes(counts, -3);
 }
 
 AttentionOutput MultiheadAttentionImpl::attend_heads(AttentionContext context) {

@@ -5,6 +5,7 @@
 #endif
 
 #include <memory>
+#include <utility>
 
 namespace attend {
 namespace {
@@ -44,17 +45,43 @@ std::optional<torch::ScalarType> UninitializedWeights::dtype() {
   return uninitialized_dtype;
 }
 
+std::shared_ptr<torch::nn::Module> AdaptableLinear::clone(
+    const std::optional<torch::Device>& device) const {
+  const torch::NoGradGuard no_grad;
+  auto copy = std::make_shared<AdaptableLinear>(*this);  // with the same parameters
+  copy->parameters_.clear();
+  for (const auto& item : parameters_) {
+    const auto& parameter = item.value();
+    const bool requires_grad = parameter.defined() && parameter.requires_grad();
+    const auto to = [&] {
+      return device ? parameter.to(*device, /*non_blocking=*/false, /*copy=*/true)
+                    : parameter.clone();
+    };
+    copy->register_parameter(item.key(), parameter.defined() ? to() : parameter, requires_grad);
+  }
+  copy->weight = copy->parameters_["weight"];
+  copy->bias = copy->parameters_["bias"];
+  for (const auto& child : named_children()) {
+    copy->unregister_module(child.key());
+    copy->register_module(child.key(), child.value()->clone(device));
+  }
+  return copy;
+}
+
 // The constructors of LibTorch initialize the weights, so the layers are created with one element.
 
 torch::nn::Linear new_linear(const torch::nn::LinearOptions& options) {
   const auto dtype = UninitializedWeights::dtype();
-  if (!dtype) return torch::nn::Linear(options);
+  const auto holder = [](std::shared_ptr<torch::nn::LinearImpl> layer) {
+    return torch::nn::Linear(std::move(layer));
+  };
+  if (!dtype) return holder(std::make_shared<AdaptableLinear>(options));
   auto small = options;
-  torch::nn::Linear linear(small.in_features(1).out_features(1));
+  const auto linear = std::make_shared<AdaptableLinear>(small.in_features(1).out_features(1));
   linear->options = options;
   linear->weight.set_data(uninitialized({options.out_features(), options.in_features()}, *dtype));
   if (options.bias()) linear->bias.set_data(uninitialized({options.out_features()}, *dtype));
-  return linear;
+  return holder(linear);
 }
 
 torch::nn::Embedding new_embedding(int64_t num_embeddings, int64_t embed_dim) {

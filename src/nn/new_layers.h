@@ -6,6 +6,7 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
+#include <memory>
 #include <optional>
 
 namespace attend {
@@ -30,7 +31,15 @@ class ATTEND_API UninitializedWeights {
   std::optional<torch::ScalarType> outer_;
 };
 
-/// Returns a new linear layer, with the initialization of LibTorch.
+/// torch::nn::LinearImpl that can be cloned if it has low-rank adapters, and whose callers add
+/// their products: they call `apply_linear`.
+struct ATTEND_API AdaptableLinear : torch::nn::LinearImpl {
+  using LinearImpl::LinearImpl;
+  std::shared_ptr<torch::nn::Module> clone(
+      const std::optional<torch::Device>& device = std::nullopt) const override;
+};
+
+/// Returns a new `AdaptableLinear`, with the initialization of LibTorch.
 ATTEND_API torch::nn::Linear new_linear(const torch::nn::LinearOptions& options);
 
 /// Returns a new embedding, with the initialization of LibTorch.

@@ -1,6 +1,6 @@
 #include "attend/nn/output_gate.h"
 
-#include "attend/ops/linear.h"
+#include "attend/nn/linear.h"
 #include "nn/checks.h"
 #include "nn/new_layers.h"
 

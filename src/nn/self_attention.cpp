@@ -1,6 +1,6 @@
 #include "attend/nn/self_attention.h"
 
-#include "attend/ops/linear.h"
+#include "attend/nn/linear.h"
 #include "nn/checks.h"
 #include "nn/new_layers.h"
 #include "ops/attention_call.h"

@@ -7,6 +7,7 @@
 #include "nn/submodules.h"
 #include "resolved.h"
 
+#include <c10/util/TypeCast.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <algorithm>
@@ -70,9 +71,11 @@ void check_token_types(const torch::Tensor& token_types, const torch::Tensor& to
 /// Returns a factor in the dtype of the embeddings: Gemma in bfloat16 was trained with the rounded
 /// one.
 double rounded(double factor, torch::ScalarType dtype) {
+  // On aarch64, static_cast to c10::Half warns, because it converts to the type of the processor
+  // first.
   const auto number = static_cast<float>(factor);
-  if (dtype == torch::kBFloat16) return static_cast<float>(c10::BFloat16(number));
-  if (dtype == torch::kHalf) return static_cast<float>(c10::Half(number));
+  if (dtype == torch::kBFloat16) return c10::convert<float>(c10::convert<c10::BFloat16>(number));
+  if (dtype == torch::kHalf) return c10::convert<float>(c10::convert<c10::Half>(number));
   return factor;
 }
 

@@ -482,10 +482,10 @@ torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
   return y ? *y : torch::linear(x, weight, bias);
 }
 
-torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer,
-                           Activation activation) {
-  const auto product = fast_product(x, layer->weight, layer->bias, post_op(activation));
-  if (!product) return activate(torch::linear(x, layer->weight, layer->bias), activation);
+torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                           const torch::Tensor& bias, Activation activation) {
+  const auto product = fast_product(x, weight, bias, post_op(activation));
+  if (!product) return activate(torch::linear(x, weight, bias), activation);
   return product->has_post_op ? product->y : activate(product->y, activation);
 }
 

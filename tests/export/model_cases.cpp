@@ -123,7 +123,7 @@ std::vector<ExportCase> classifier_cases() {
   constexpr auto* kName = "SequenceClassifier";
   const auto row = tokens("tokens", kVocab);
   std::vector<ExportCase> cases;
-  for (const auto pooling : {Pooling::mean, Pooling::max, Pooling::first}) {
+  for (const auto pooling : {Pooling::mean, Pooling::max, Pooling::first, Pooling::none}) {
     const std::string name(to_string(pooling));
     cases.push_back(make_case(kName, name, classifier("plain", pooling), {row}));
     cases.push_back(make_case(kName, name + "_padded", classifier("plain", pooling),
@@ -146,6 +146,10 @@ std::vector<ExportCase> classifier_cases() {
   bert.stack.final_norm = false;
   cases.push_back(make_case(kName, "as_in_bert", SequenceClassifier(bert),
                             {row, bools("key_mask"), tokens("token_types", 2)}, kForwardThree));
+  SequenceClassifierConfig masked{
+      .vocab_size = kVocab, .max_seq_len = kContext, .masked_lm = true, .stack = stack_of("plain")};
+  cases.push_back(make_case(kName, "masked_lm", SequenceClassifier(masked),
+                            {row, bools("key_mask")}, kForwardTwo));
   return cases;
 }
 

@@ -207,12 +207,13 @@ TEST(LinearWithActivation, EqualsTheActivationOfTheProduct) {
       for (const bool is_prepared : {false, true}) {
         if (is_prepared) prepare_weight(layer->weight, WeightFormat::packed);
         const auto x = torch::randn({draw(1, 3), draw(1, 12), in});
-        EXPECT_TRUE(
-            equals_in_float64(apply_linear(x, layer, activation), {x, layer->weight, layer->bias},
-                              [&](const Tensors& exact) {
-                                return activate(plain(exact[0], exact[1], exact[2]), activation);
-                              },
-                              {.terms = in + 1}))
+        EXPECT_TRUE(equals_in_float64(apply_linear(x, layer->weight, layer->bias, activation),
+                                      {x, layer->weight, layer->bias},
+                                      [&](const Tensors& exact) {
+                                        return activate(plain(exact[0], exact[1], exact[2]),
+                                                        activation);
+                                      },
+                                      {.terms = in + 1}))
             << name << " " << x.sizes() << " " << layer->weight.sizes();
       }
     }
@@ -226,8 +227,8 @@ TEST(LinearWithActivation, KeepsNaN) {
   for (const bool is_prepared : {false, true}) {
     if (is_prepared) prepare_weight(layer->weight, WeightFormat::packed);
     for (const auto name : EnumNames<Activation>::names) {
-      const auto y =
-          apply_linear(torch::randn({20, 480}), layer, from_string<Activation>(name).value());
+      const auto y = apply_linear(torch::randn({20, 480}), layer->weight, layer->bias,
+                                  from_string<Activation>(name).value());
       EXPECT_TRUE(y.select(-1, 7).isnan().all().item<bool>()) << name;
     }
   }
@@ -239,14 +240,15 @@ TEST_F(LinearTest, AppliesTheActivationInTheCallOfOneDnn) {
     GTEST_SKIP() << "this processor or this LibTorch does not support the format";
   for (const auto activation :
        {Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::relu}) {
-    const auto names = operators_of([&] { apply_linear(x, layer, activation); });
+    const auto names =
+        operators_of([&] { apply_linear(x, layer->weight, layer->bias, activation); });
     EXPECT_TRUE(calls(names, "mkldnn::_linear_pointwise"));
     EXPECT_EQ(names.contains("aten::relu") || names.contains("aten::gelu") ||
                   names.contains("aten::silu"),
               activation == Activation::relu);
     const NoInferenceKernelsGuard guard;  // as in a recomputed forward pass
-    EXPECT_TRUE(torch::equal(apply_linear(x, layer, activation),
-                             activate(apply_linear(x, layer), activation)));
+    EXPECT_TRUE(torch::equal(apply_linear(x, layer->weight, layer->bias, activation),
+                             activate(apply_linear(x, layer->weight, layer->bias), activation)));
   }
 }
 

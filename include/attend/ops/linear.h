@@ -4,7 +4,6 @@
 #include "attend/enum_names.h"
 #include "attend/ops/activation.h"
 
-#include <torch/nn/modules/linear.h>
 #include <torch/types.h>
 
 namespace attend {
@@ -41,21 +40,16 @@ struct EnumNames<WeightFormat> {
 /// traces, on other devices and if the environment variable ATTEND_FAST is 0, this function always
 /// calls `torch::linear`.
 ///
-///     auto y = apply_linear(x, feed_forward->up);  // (B, T, K) -> (B, T, N)
+///     auto y = apply_linear(x, feed_forward->up->weight, feed_forward->up->bias);  // (B, T, N)
 ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
                                       const torch::Tensor& bias = {});
 
-/// Calls `apply_linear` with weight and bias of `layer`.
-inline torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer) {
-  return apply_linear(x, layer->weight, layer->bias);
-}
-
-/// Returns `activate(apply_linear(x, layer), activation)`. If oneDNN computes the product without
-/// gradients, it applies `gelu`, `gelu_tanh` or `silu` in the same call.
+/// Returns `activate(apply_linear(x, weight, bias), activation)`. If oneDNN computes the product
+/// without gradients, it applies `gelu`, `gelu_tanh` or `silu` in the same call.
 ///
-///     auto h = apply_linear(x, feed_forward->up, Activation::gelu);  // (B, T, K) -> (B, T, N)
-ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::nn::Linear& layer,
-                                      Activation activation);
+///     auto h = apply_linear(x, feed_forward->up->weight, {}, Activation::gelu);
+ATTEND_API torch::Tensor apply_linear(const torch::Tensor& x, const torch::Tensor& weight,
+                                      const torch::Tensor& bias, Activation activation);
 
 /// Makes a copy of `weight` (N, K) with which `apply_linear` computes products with few rows
 /// faster, and deletes an earlier copy. The copy is kept in addition to the weight and is deleted
