@@ -4,6 +4,9 @@
 #include "attend/io/utf8.h"
 #include "attend/model_export/export_plan.h"
 #include "attend/nn/cast_copy.h"
+#include "attend/nn/lora.h"
+#include "attend/pretrained/peft_adapter.h"
+#include "attend/train/initial_model.h"
 #include "attend/train/recipe_fields.h"
 #include "commands.h"
 #include "options.h"
@@ -31,6 +34,7 @@ enum class ExportFormat {
   onnx,         ///< ONNX graph and weights; onnxruntime
   safetensors,  ///< weights only
   hf,           ///< folder of a published model; transformers
+  peft,         ///< folder with the low-rank adapters of a model; PEFT
 };
 
 /// Dtype of the floating point weights in the file.
@@ -47,8 +51,8 @@ struct EnumNames<app::ExportDtype> {
 
 template <>
 struct EnumNames<app::ExportFormat> {
-  static constexpr std::array<std::string_view, 5> names{"torchscript", "pt2", "onnx",
-                                                         "safetensors", "hf"};
+  static constexpr std::array<std::string_view, 6> names{"torchscript", "pt2", "onnx",
+                                                         "safetensors", "hf",  "peft"};
 };
 
 }  // namespace attend
@@ -68,6 +72,7 @@ struct ExportArguments {
   std::optional<ExportDtype> dtype;
   bool with_cache = false;
   std::optional<int64_t> opset;
+  bool merge = false;  ///< merge low-rank adapters into the weights
   bool external_data = false;
 };
 
@@ -103,10 +108,10 @@ ExportedModel exported_model(const train::Run& run) {
   return exported;
 }
 
-ExportedModel exported_model(Pretrained pretrained, const fs::path& folder) {
-  ExportedModel exported{std::move(pretrained.model), {}};
+ExportedModel exported_model(const Pretrained& pretrained) {
+  ExportedModel exported{pretrained.model, {}};
   for (const char* name : {"config.json", "tokenizer.json"})
-    exported.extra_files.emplace(name, read_bytes(folder / name));
+    exported.extra_files.emplace(name, read_bytes(pretrained.folder / name));
   return exported;
 }
 
@@ -122,14 +127,75 @@ torch::ScalarType scalar_type(ExportDtype dtype) {
   throw InputError(fmt::format("unknown dtype {}", static_cast<int>(dtype)));
 }
 
-/// Writes the folder of a published model. The dtype is that of the model, unless --dtype is given.
+/// Loads the model to export, with merged adapters if the command line says so.
+RunOrPretrained load_exported(const ExportArguments& arguments,
+                              std::optional<torch::ScalarType> dtype = std::nullopt) {
+  auto loaded = arguments.run.load_run_or_pretrained(dtype);
+  if (!arguments.merge) return loaded;
+  auto* run = std::get_if<train::Run>(&loaded);
+  const auto& model = run != nullptr ? run->model : std::get<Pretrained>(loaded).model;
+  if (lora_adapters(module_of(model)).empty()) {
+    refuse_without_effect(
+        "--merge", fmt::format("on {}, which has no low-rank adapters", arguments.run.directory()));
+  }
+  if (run != nullptr)
+    run->merge_adapters();
+  else
+    merge_and_remove_lora(module_of(model));
+  return loaded;
+}
+
+/// Returns the folder of the published model whose weights the adapters of a model change; empty if
+/// it is unknown, or a run.
+std::string base_of(const RunOrPretrained& loaded, const std::string& directory) {
+  if (const auto* pretrained = std::get_if<Pretrained>(&loaded))
+    return fs::absolute(pretrained->folder).lexically_normal();
+  const auto base = train::RunDirectory::open(directory).record().base;
+  return base && is_pretrained(base->path) ? base->path : "";
+}
+
+/// Throws InputError if the adapters of a run change the weights of `base` and of another adapter.
+void check_is_base(const std::string& base, const std::string& directory) {
+  if (base.empty() || !is_peft_adapter(base)) return;
+  throw InputError(
+      fmt::format("{}: its base model {} is itself an adapter of PEFT, expected a folder with "
+                  "config.json, which "
+                  "a new adapter can name: pass --merge --format hf, which writes the weights with "
+                  "both adapters",
+                  directory, base));
+}
+
+/// Writes the folder of an adapter.
+void write_adapter(const ExportArguments& arguments) {
+  check_output_folder(arguments.out, arguments.run.directory());
+  const auto loaded = load_exported(arguments);
+  const auto* run = std::get_if<train::Run>(&loaded);
+  const auto pretrained = run != nullptr ? as_pretrained(*run) : std::get<Pretrained>(loaded);
+  const auto base = base_of(loaded, arguments.run.directory());
+  check_is_base(base, arguments.run.directory());
+  SavePeftAdapterOptions options{.base = base};
+  if (run != nullptr && !base.empty()) options.classes = train::InitialModel(base).classes();
+  save_peft_adapter(pretrained, arguments.out, options);
+  fmt::print("{}: {} adapters, {} bytes; base model {}\n", arguments.out,
+             lora_adapters(module_of(pretrained.model)).size(),
+             fs::file_size(fs::path(arguments.out) / "adapter_model.safetensors"),
+             base.empty() ? "not named" : base);
+}
+
+/// Writes the folder of a published model. The dtype is that of the model, or that of the base of
+/// merged adapters, unless --dtype is given.
 void write_folder(const ExportArguments& arguments) {
   check_output_folder(arguments.out, arguments.run.directory());
-  const auto loaded = arguments.run.load_run_or_pretrained();
+  const auto loaded = load_exported(arguments);
   const auto* run = std::get_if<train::Run>(&loaded);
   const auto pretrained = run != nullptr ? as_pretrained(*run) : std::get<Pretrained>(loaded);
   SavePretrainedOptions options;
-  if (arguments.dtype) options.dtype = scalar_type(*arguments.dtype);
+  if (arguments.dtype) {
+    options.dtype = scalar_type(*arguments.dtype);
+  } else if (arguments.merge) {
+    if (const auto base = base_of(loaded, arguments.run.directory()); !base.empty())
+      options.dtype = pretrained_dtype(base);
+  }
   {
     const Activity activity("exporting");
     save_pretrained(pretrained, arguments.out, options);
@@ -159,10 +225,14 @@ void check_options(const ExportArguments& arguments, ExportFormat format) {
     if (arguments.external_data) refuse_without_effect("--external-data", where);
     if (arguments.opset) refuse_without_effect("--opset", where);
   }
-  if (format == ExportFormat::hf && arguments.overwrite)
-    refuse_without_effect("--overwrite", where);
+  const bool is_folder = format == ExportFormat::hf || format == ExportFormat::peft;
+  if (is_folder && arguments.overwrite) refuse_without_effect("--overwrite", where);
+  if (format == ExportFormat::peft) {
+    if (arguments.merge) refuse_without_effect("--merge", where);
+    if (arguments.dtype) refuse_without_effect("--dtype", where);
+  }
   if (!arguments.with_cache) return;
-  if (format == ExportFormat::safetensors || format == ExportFormat::hf)
+  if (format == ExportFormat::safetensors || is_folder)
     refuse_without_effect("--with-cache", where);
   if (format == ExportFormat::torchscript)
     refuse_without_effect("--with-cache", where, "call the method step of the file");
@@ -231,7 +301,8 @@ ExportReport write(CastPlan& cast, const std::map<std::string, std::string>& ext
       save_safetensors(out, {.tensors = state_dict(*plan.model), .metadata = metadata});
       return {};
     }
-    case ExportFormat::hf:  // see write_folder
+    case ExportFormat::hf:    // see write_folder
+    case ExportFormat::peft:  // see write_adapter
       break;
   }
   throw InputError(fmt::format("unknown format {}", static_cast<int>(format)));
@@ -252,21 +323,22 @@ std::string verification_text(ExportFormat format, const ExportReport& report) {
 }
 
 void run_export(const ExportArguments& arguments) {
-  const bool is_folder = arguments.format == to_string(ExportFormat::hf);
+  const bool is_adapter = arguments.format == to_string(ExportFormat::peft);
+  const bool is_folder = is_adapter || arguments.format == to_string(ExportFormat::hf);
   if (!is_folder)
     check_output_file("-o", arguments.out, arguments.run.directory(), arguments.overwrite);
   const auto format = format_of(arguments);
   check_options(arguments, format);
+  if (is_adapter) return write_adapter(arguments);
   if (is_folder) return write_folder(arguments);
   if (format == ExportFormat::onnx) {  // which may need a second file
     check_output_file("-o", arguments.out + ".data", arguments.run.directory(),
                       arguments.overwrite);
   }
-  const auto loaded = arguments.run.load_run_or_pretrained(torch::kFloat);
+  const auto loaded = load_exported(arguments, torch::kFloat);
   const auto* run = std::get_if<train::Run>(&loaded);
   const auto exported =
-      run != nullptr ? exported_model(*run)
-                     : exported_model(std::get<Pretrained>(loaded), arguments.run.directory());
+      run != nullptr ? exported_model(*run) : exported_model(std::get<Pretrained>(loaded));
   auto cast =
       std::visit([&](const auto& model) { return cast_plan_of(model, run == nullptr, arguments); },
                  exported.model);
@@ -298,7 +370,8 @@ void add_export_command(CLI::App& app) {
   auto arguments = std::make_shared<ExportArguments>();
   arguments->run.add_to(*command, "run", kRunOrPretrained);
   arguments->run.add_device_to(*command, "cpu");
-  command->add_option("-o,--out", arguments->out, "output file, e.g. model.pt; hf: new folder")
+  command
+      ->add_option("-o,--out", arguments->out, "output file, e.g. model.pt; hf, peft: new folder")
       ->required()
       ->type_name("FILE")
       ->group("Output");
@@ -314,7 +387,7 @@ void add_export_command(CLI::App& app) {
           },
           "dtype of the weights in the file")
       ->type_name(choices<ExportDtype>())
-      ->default_str("fp32; hf: that of the model")
+      ->default_str("fp32; hf: that of the model, or of the base model with --merge")
       ->group("Output");
   command
       ->add_flag("--with-cache", arguments->with_cache,
@@ -328,6 +401,11 @@ void add_export_command(CLI::App& app) {
       ->check(CLI::Range(17, 23))
       ->default_str(std::to_string(OnnxOptions().opset))
       ->group("Output");
+  command
+      ->add_flag("--merge", arguments->merge,
+                 "merge the low-rank adapters of a run or of an adapter folder into the weights; "
+                 "without this option, the file contains both, and hf is refused")
+      ->group("Output");
   command->add_flag("--overwrite", arguments->overwrite, "replace an existing file")
       ->group("Output");
   command->footer(
@@ -336,8 +414,10 @@ void add_export_command(CLI::App& app) {
       "onnx          onnxruntime and other ONNX runtimes\n"
       "safetensors   weights only\n"
       "hf            folder of a published model; AutoModelForCausalLM.from_pretrained in Python,\n"
-      "              load_pretrained in C++\n\n"
-      "All formats except safetensors and hf contain tokenizer.json and recipe.toml, or "
+      "              load_pretrained in C++\n"
+      "peft          folder with the low-rank adapters of a run or of an adapter folder, without\n"
+      "              the base model; PEFT\n\n"
+      "All formats except safetensors, hf and peft contain tokenizer.json and recipe.toml, or "
       "config.json of a\n"
       "published model, as extra files.\n"
       "If the run has a subword tokenizer, they also contain tokenizer.model (TorchScript) or\n"
@@ -350,6 +430,7 @@ void add_export_command(CLI::App& app) {
       "  attend export runs/first -o model.onnx --with-cache --dtype fp16 --opset 23\n"
       "  attend export runs/first --weights last --format pt2 -o newest.bin\n"
       "  attend export all-MiniLM-L6-v2 -o minilm.onnx\n"
+      "  attend export runs/tuned --merge -o tuned.onnx\n"
       "  attend export runs/first --format hf -o my-model");
   command->callback([=] { run_export(*arguments); });
 }

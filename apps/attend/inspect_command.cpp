@@ -6,6 +6,7 @@
 #include "attend/io/load_weights.h"
 #include "attend/io/safetensors.h"
 #include "attend/io/utf8.h"
+#include "attend/pretrained/peft_adapter.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/pt2/pt2_contents.h"
 #include "attend/train/checkpoint_store.h"
@@ -137,18 +138,22 @@ void add_config_lines(const nlohmann::ordered_json& config, const std::string& p
   }
 }
 
-/// Reports `config.json` and the names, shapes and dtypes of the tensors in the files.
+/// Reports `config.json` and the names, shapes and dtypes of the tensors in the files; of an
+/// adapter, its own files, which name the base model.
 InspectReport inspect_pretrained(const std::filesystem::path& folder) {
-  const auto path = file_in(folder, "config.json");
+  const bool is_adapter = is_peft_adapter(folder);
+  const auto path = file_in(folder, is_adapter ? "adapter_config.json" : "config.json");
   const nlohmann::ordered_json config =
       with_source(path.string(), [&] { return parse_json(read_text(path)); });
-  const SafetensorsFiles files(weights_file(folder));
+  const SafetensorsFiles files(is_adapter ? file_in(folder, "adapter_model.safetensors")
+                                          : weights_file(folder));
   SafetensorsHeader header;
   for (const auto& [name, entry] : files.entries()) header.entries.push_back(entry);
   InspectReport report;
-  report.header = report_line("kind", "published model");
+  report.header = report_line("kind", is_adapter ? "adapter of PEFT" : "published model");
   add_config_lines(config, "", report.header);
-  report.json = {{"kind", "pretrained"}, {"path", folder.string()}, {"config", config}};
+  report.json = {
+      {"kind", is_adapter ? "peft" : "pretrained"}, {"path", folder.string()}, {"config", config}};
   report.tensors = tensors_of(header);
   return report;
 }
@@ -218,7 +223,8 @@ void add_inspect_command(CLI::App& app) {
   command
       ->add_option(
           "path", arguments->path,
-          "run directory, checkpoint folder or file; the type is detected from the content")
+          "run directory, checkpoint folder, folder of a published model or adapter, or file; the "
+          "type is detected from the content")
       ->required()
       ->type_name("PATH");
   command->add_flag("--json", arguments->json, "print one JSON object with exact numbers")

@@ -1,3 +1,4 @@
 #pragma once
 
-#include "attend/pretrained/pretrained.h"  // IWYU pragma: export
+#include "attend/pretrained/peft_adapter.h"  // IWYU pragma: export
+#include "attend/pretrained/pretrained.h"    // IWYU pragma: export

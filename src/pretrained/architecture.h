@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace attend {
@@ -17,6 +18,7 @@ struct ATTEND_API Architecture {
   std::vector<std::string> classes;  ///< supported values of the key architectures
   std::string prefix;                ///< which names in a file may have, except those of a head
   std::string head;                  ///< begin of the names of a head in a file
+  std::string lm_head = {};          ///< the same for the head of a masked language model
   ModelConfig base;                  ///< options without a key, which all models of the family have
   /// Reads or writes the keys of `config.json`. `config`: a copy of `base` when reading.
   void (*declare)(ConfigKeys& keys, ModelConfig& config);
@@ -28,6 +30,13 @@ struct ATTEND_API Architecture {
   /// positions from the first token on, so texts must not contain it. -1 = none.
   int64_t padding_token = -1;
 };
+
+/// End of the names of classes with a classifier of sequences.
+inline constexpr std::string_view kClassification = "ForSequenceClassification";
+/// End of the names of classes with a classifier of tokens.
+inline constexpr std::string_view kTokenClassification = "ForTokenClassification";
+/// End of the names of masked language models.
+inline constexpr std::string_view kMaskedLm = "ForMaskedLM";
 
 /// Maximum number of layers and of experts: a wrong `config.json` must not fill the memory.
 inline constexpr int64_t kMaxCount = 1024;

@@ -20,17 +20,18 @@ SequenceClassifierConfig post_norm_encoder() {
 
 /// Reads or writes the number of classes of a class such as BertForSequenceClassification.
 void declare_head(ConfigKeys& keys, SequenceClassifierConfig& config) {
-  if (!keys.class_name().ends_with("ForSequenceClassification")) return;
+  const bool of_tokens = keys.class_name().ends_with(kTokenClassification);
+  if (!of_tokens && !keys.class_name().ends_with(kClassification)) return;
   // transformers refuses this problem type for one class, whose logit is a score.
-  if (keys.reads() || config.num_classes > 1)
+  if (!of_tokens && (keys.reads() || config.num_classes > 1))
     keys.require("problem_type", "single_label_classification");
   if (!keys.reads()) return;
   constexpr int64_t kDefaultLabels = 2;
   auto& reader = keys.reader();
   config.num_classes = reader.has("id2label") ? std::ssize(reader.object("id2label").json())
                                               : reader.size("num_labels", kDefaultLabels);
-  config.pooling = Pooling::first;
-  config.pooler = true;
+  config.pooling = of_tokens ? Pooling::none : Pooling::first;
+  config.pooler = !of_tokens;
 }
 
 void declare_bert(ConfigKeys& keys, ModelConfig& any) {
@@ -76,6 +77,7 @@ void declare_distilbert(ConfigKeys& keys, ModelConfig& any) {
   keys.activation("activation", stack.activation, "gelu", kActivations);
   keys.ignore({"tie_weights_", "dropout", "qa_dropout", "seq_classif_dropout",
                "sinusoidal_pos_embds", "tie_word_embeddings"});
+  declare_head(keys, config);
 }
 
 /// Names of the modules of a block in a file.
@@ -135,28 +137,59 @@ constexpr BlockNames kDistilBert{.blocks = "transformer.layer",
                                  .down = "ffn.lin2",
                                  .norm2 = "output_layer_norm"};
 
-/// Adds the pooler and the head, whose names in the file are given.
-WeightRows with_head(const WeightRows& rows, const SequenceClassifierConfig& config,
-                     const char* pooler, const char* head) {
+/// Names of what comes after the blocks.
+struct HeadNames {
+  const char* pooler;
+  const char* head;  ///< of a classifier of sequences; that of tokens is "classifier"
+  const char* lm_dense;
+  const char* lm_norm;
+  const char* lm_bias;
+};
+
+constexpr HeadNames kBertHeads{.pooler = "pooler.dense",
+                               .head = "classifier",
+                               .lm_dense = "cls.predictions.transform.dense",
+                               .lm_norm = "cls.predictions.transform.LayerNorm",
+                               .lm_bias = "cls.predictions.bias"};
+constexpr HeadNames kRobertaHeads{.pooler = "classifier.dense",
+                                  .head = "classifier.out_proj",
+                                  .lm_dense = "lm_head.dense",
+                                  .lm_norm = "lm_head.layer_norm",
+                                  .lm_bias = "lm_head.bias"};
+constexpr HeadNames kDistilBertHeads{.pooler = "pre_classifier",
+                                     .head = "classifier",
+                                     .lm_dense = "vocab_transform",
+                                     .lm_norm = "vocab_layer_norm",
+                                     .lm_bias = "vocab_projector.bias"};
+
+/// Adds the pooler and the heads.
+WeightRows with_heads(const WeightRows& rows, const SequenceClassifierConfig& config,
+                      const HeadNames& names) {
   const auto width = config.stack.embed_dim;
-  if (config.pooler) rows.linear("pooler", {{pooler, width}}, width, true);
+  if (config.pooler) rows.linear("pooler", {{names.pooler, width}}, width, true);
+  const char* head = config.pooling == Pooling::none ? "classifier" : names.head;
   if (config.num_classes > 0) rows.linear("head", {{head, config.num_classes}}, width, true);
+  if (!config.masked_lm) return rows;
+  rows.linear("lm_dense", {{names.lm_dense, width}}, width, true);
+  rows.norm("lm_norm", names.lm_norm, width, true);
+  rows.vector("lm_bias", names.lm_bias, config.vocab_size);
   return rows;
 }
 
 WeightRows bert_weights(const ModelConfig& any) {
   const auto& config = std::get<SequenceClassifierConfig>(any);
-  return with_head(encoder_weights(config, kBert), config, "pooler.dense", "classifier");
+  return with_heads(encoder_weights(config, kBert), config, kBertHeads);
 }
 
 WeightRows roberta_weights(const ModelConfig& any) {
   const auto& config = std::get<SequenceClassifierConfig>(any);
-  return with_head(encoder_weights(config, kBert, {WeightLayout::skip_rows, kRobertaOffset}),
-                   config, "classifier.dense", "classifier.out_proj");
+  return with_heads(encoder_weights(config, kBert, {WeightLayout::skip_rows, kRobertaOffset}),
+                    config, kRobertaHeads);
 }
 
 WeightRows distilbert_weights(const ModelConfig& any) {
-  return encoder_weights(std::get<SequenceClassifierConfig>(any), kDistilBert);
+  const auto& config = std::get<SequenceClassifierConfig>(any);
+  return with_heads(encoder_weights(config, kDistilBert), config, kDistilBertHeads);
 }
 
 }  // namespace
@@ -165,33 +198,38 @@ std::vector<Architecture> bert_architectures() {
   // The pooler, if the model does not use it, and the heads of pretraining.
   const std::vector<std::string> bert_ignored{
       "embeddings.position_ids", "embeddings.token_type_ids", "pooler.dense.", "cls.", "lm_head."};
-  return {{.model_type = "bert",
-           .classes = {"BertModel", "BertForMaskedLM", "BertForPreTraining",
-                       "BertForSequenceClassification"},
-           .prefix = "bert.",
-           .head = "classifier.",
-           .base = post_norm_encoder(),
-           .declare = declare_bert,
-           .weights = bert_weights,
-           .ignored = bert_ignored},
-          {.model_type = "roberta",
-           .classes = {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification"},
-           .prefix = "roberta.",
-           .head = "classifier.",
-           .base = post_norm_encoder(),
-           .declare = declare_roberta,
-           .weights = roberta_weights,
-           .ignored = bert_ignored,
-           .padding_token = kRobertaOffset - 1},
-          {.model_type = "distilbert",
-           .classes = {"DistilBertModel", "DistilBertForMaskedLM"},
-           .prefix = "distilbert.",
-           .head = {},
-           .base = post_norm_encoder(),
-           .declare = declare_distilbert,
-           .weights = distilbert_weights,
-           .ignored = {"embeddings.position_ids", "vocab_transform.", "vocab_layer_norm.",
-                       "vocab_projector."}}};
+  return {
+      {.model_type = "bert",
+       .classes = {"BertModel", "BertForMaskedLM", "BertForPreTraining",
+                   "BertForSequenceClassification", "BertForTokenClassification"},
+       .prefix = "bert.",
+       .head = "classifier.",
+       .lm_head = "cls.",
+       .base = post_norm_encoder(),
+       .declare = declare_bert,
+       .weights = bert_weights,
+       .ignored = bert_ignored},
+      {.model_type = "roberta",
+       .classes = {"RobertaModel", "RobertaForMaskedLM", "RobertaForSequenceClassification",
+                   "RobertaForTokenClassification"},
+       .prefix = "roberta.",
+       .head = "classifier.",
+       .lm_head = "lm_head.",
+       .base = post_norm_encoder(),
+       .declare = declare_roberta,
+       .weights = roberta_weights,
+       .ignored = bert_ignored,
+       .padding_token = kRobertaOffset - 1},
+      {.model_type = "distilbert",
+       .classes = {"DistilBertModel", "DistilBertForMaskedLM", "DistilBertForTokenClassification"},
+       .prefix = "distilbert.",
+       .head = "classifier.",
+       .lm_head = "vocab_",
+       .base = post_norm_encoder(),
+       .declare = declare_distilbert,
+       .weights = distilbert_weights,
+       .ignored = {"embeddings.position_ids", "vocab_transform.", "vocab_layer_norm.",
+                   "vocab_projector."}}};
 }
 
 }  // namespace attend

@@ -130,6 +130,7 @@ void compare(Differences& list, const SequenceClassifierConfig& found,
   each("pooling", &SequenceClassifierConfig::pooling);
   each("pooler", &SequenceClassifierConfig::pooler);
   each("normalize", &SequenceClassifierConfig::normalize);
+  each("masked_lm", &SequenceClassifierConfig::masked_lm);
 }
 
 void compare(Differences& list, const Seq2SeqConfig& found, const Seq2SeqConfig& expected) {

@@ -1,11 +1,15 @@
 #include "attend/input_error.h"
 #include "attend/io/load_weights.h"
+#include "attend/pretrained/peft_adapter.h"
 #include "attend/pretrained/pretrained.h"
 #include "io/copy_state.h"
 #include "io/dtypes.h"
 #include "io/python_command.h"
 #include "nn/new_layers.h"
 #include "ops/in_parallel.h"
+#include "pretrained/adapter_config.h"
+#include "pretrained/adapter_weights.h"
+#include "pretrained/pretrained_folder.h"
 #include "pretrained/published_config.h"
 #include "pretrained/sentence_settings.h"
 
@@ -25,6 +29,8 @@ using Path = std::filesystem::path;
 void replace_end(std::string& name, std::string_view from, std::string_view to) {
   if (name.ends_with(from)) name.replace(name.size() - from.size(), from.size(), to);
 }
+
+}  // namespace
 
 /// The weights in the files of a folder, by their names in the declaration of an architecture.
 class NamedWeights {
@@ -87,6 +93,8 @@ class NamedWeights {
   std::map<std::string, std::string> names_;  // in the files
 };
 
+namespace {
+
 /// Returns the option that ties the head to the token embedding; null if the model has none.
 bool* tie_embeddings(ModelConfig& any) {
   if (auto* config = std::get_if<LanguageModelConfig>(&any)) return &config->tie_embeddings;
@@ -103,10 +111,43 @@ std::optional<WeightRow> tied_head(const ModelConfig& any, const Architecture& a
   return *std::ranges::find(rows.all(), "head.weight", &WeightRow::name);
 }
 
+/// Shapes of tensors by name.
+using Shapes = std::map<std::string, std::vector<int64_t>>;
+
+/// Gives an encoder the head of a classifier that its adapter contains, as the class for the
+/// classification of sequences has it or, for the task type TOKEN_CLS, that for tokens.
+void add_head_of_adapter(PublishedConfig& published, const Shapes& adapter,
+                         const std::string& task_type) {
+  auto* encoder = std::get_if<SequenceClassifierConfig>(&published.model);
+  if (encoder == nullptr || encoder->num_classes > 0) return;
+  const auto& architecture = *published.architecture;
+  const bool of_tokens = task_type == "TOKEN_CLS";
+  const auto end = of_tokens ? kTokenClassification : kClassification;
+  const auto name = std::ranges::find_if(architecture.classes,
+                                         [&](const auto& each) { return each.ends_with(end); });
+  if (name == architecture.classes.end()) return;
+  auto classifier = *encoder;
+  classifier.num_classes = 1;  // of any classifier, for the name
+  classifier.pooling = of_tokens ? Pooling::none : Pooling::first;
+  const auto rows = architecture.weights(classifier);
+  const auto& head = *std::ranges::find(rows.all(), "head.weight", &WeightRow::name);
+  const auto found = adapter.find(head.parts.front().name);
+  if (found == adapter.end()) return;
+  const auto& shape = found->second;
+  if (shape.size() != 2 || shape.front() < 1 || shape.back() != encoder->stack.embed_dim) return;
+  encoder->num_classes = shape.front();
+  encoder->pooling = classifier.pooling;
+  encoder->pooler = !of_tokens;
+  published.class_name = *name;
+  for (int64_t i = 0; i < encoder->num_classes; ++i)
+    published.classes.push_back(fmt::format("LABEL_{}", i));
+}
+
 /// Throws InputError if weights are missing, unexpected or misshapen, or if their dtype is not a
-/// floating-point one of models. The message lists all.
+/// floating-point one of models. The message lists all. Those of `adapter` may be missing.
 void check_weights(const Path& path, const NamedWeights& weights, const WeightRows& rows,
-                   const std::optional<WeightRow>& tied_head, const Architecture& architecture) {
+                   const std::optional<WeightRow>& tied_head, const Architecture& architecture,
+                   const Shapes& adapter) {
   NamesByProblem problems;
   IncompatibleKeys keys;
   std::set<std::string> used;
@@ -125,7 +166,7 @@ void check_weights(const Path& path, const NamedWeights& weights, const WeightRo
     for (const auto& part : row.parts) {
       used.insert(part.name);
       if (!weights.contains(part.name)) {
-        keys.missing_keys.push_back(part.name);
+        if (!adapter.contains(part.name)) keys.missing_keys.push_back(part.name);
       } else if (weights.shape(part.name) != part.shape) {
         problems[fmt::format("found shape ({}), expected ({})",
                              fmt::join(weights.shape(part.name), ", "),
@@ -188,7 +229,79 @@ std::optional<std::string> untie_other_head(ModelConfig& config, const NamedWeig
       weights.name_in_file(head->parts.front().name));
 }
 
-/// Reads the weights in all threads: most of the time, each waits for the system to clear memory.
+/// Returns the config of an encoder as the body of a new classifier, see `PretrainedFolder::Use`.
+/// Returns other configs unchanged.
+ModelConfig classifier_body(ModelConfig any, const Architecture& architecture) {
+  auto* encoder = std::get_if<SequenceClassifierConfig>(&any);
+  if (encoder == nullptr || encoder->num_classes > 0) return any;
+  const auto classifies = [](const auto& name) { return name.ends_with(kClassification); };
+  if (std::ranges::any_of(architecture.classes, classifies))
+    set_classifier_body(*encoder);
+  else
+    encoder->normalize = false;
+  return any;
+}
+
+/// Returns the config without the pooler, if the files do not contain its weights.
+ModelConfig without_new_pooler(ModelConfig any, const NamedWeights& weights,
+                               const Architecture& architecture) {
+  auto* encoder = std::get_if<SequenceClassifierConfig>(&any);
+  if (encoder == nullptr || !encoder->pooler || encoder->num_classes > 0) return any;
+  const auto rows = architecture.weights(any);
+  const auto& pooler = *std::ranges::find(rows.all(), "pooler.weight", &WeightRow::name);
+  encoder->pooler = weights.contains(pooler.parts.front().name);
+  return any;
+}
+
+/// Returns the name of the output matrix of a masked language model in the files; empty if there is
+/// none, as that of a model whose matrix is the token embedding.
+std::string lm_decoder(const NamedWeights& weights, const Architecture& architecture) {
+  for (const auto& [name, name_in_file] : weights.names()) {
+    if (name.starts_with(architecture.lm_head) &&
+        (name.ends_with("decoder.weight") || name.ends_with("projector.weight"))) {
+      return name;
+    }
+  }
+  return "";
+}
+
+/// Gives the body of a classifier the head of a masked language model, if the files contain it.
+/// Returns a warning if the head cannot be used.
+std::optional<std::string> add_lm_head(ModelConfig& any, const NamedWeights& weights,
+                                       const Architecture& architecture) {
+  auto* encoder = std::get_if<SequenceClassifierConfig>(&any);
+  if (encoder == nullptr || architecture.lm_head.empty()) return std::nullopt;
+  auto other = any;
+  std::get<SequenceClassifierConfig>(other).masked_lm = true;
+  const auto rows = architecture.weights(other);
+  const bool has_head = std::ranges::all_of(rows.all(), [&](const WeightRow& row) {
+    return !row.name.starts_with("lm_") || weights.contains(row.parts.front().name);
+  });
+  if (!has_head) return std::nullopt;
+  const auto refused = [](const std::string& why) {
+    return fmt::format("the head of the masked language model is not used: {}", why);
+  };
+  // RobertaForMaskedLM has gelu in the head, whatever the activation of the blocks is.
+  const auto activation = std::get<Activation>(encoder->stack.activation);
+  if (architecture.lm_head == "lm_head." && activation != Activation::gelu) {
+    return refused(fmt::format("found the activation {}, expected gelu, as in the head",
+                               to_string(activation)));
+  }
+  const auto& embedding = rows.all().front();
+  const auto decoder = lm_decoder(weights, architecture);
+  const auto& shape = embedding.parts.front().shape;
+  const WeightRow row{embedding.name, {{decoder, shape}}, embedding.layout};
+  if (!decoder.empty() &&
+      (weights.shape(decoder) != shape || !weights.read(row).equal(weights.read(embedding)))) {
+    return refused(fmt::format("'{}' differs from the token embedding, expected the same values",
+                               weights.name_in_file(decoder)));
+  }
+  encoder->masked_lm = true;
+  return std::nullopt;
+}
+
+/// Reads the weights, except those that only the adapter contains, in all threads: most of the
+/// time, each waits for the system to clear memory.
 void load_weights(torch::nn::Module& module, const NamedWeights& weights, const WeightRows& rows) {
   auto destination = state_dict(module);
   std::vector<torch::Tensor> all;
@@ -202,6 +315,7 @@ void load_weights(torch::nn::Module& module, const NamedWeights& weights, const 
   const auto load = [&](int64_t i) {
     const torch::NoGradGuard no_grad;
     const auto& row = rows.all()[i];
+    if (!weights.contains(row.parts.front().name)) return;
     auto& weight = all[i];
     // 1 + w is not rounded to a dtype such as bfloat16, in which it has fewer digits than w.
     if (row.layout.kind == WeightLayout::unit_offset &&
@@ -253,58 +367,124 @@ TextTokenizer load_tokenizer(const Path& folder) {
 }  // namespace
 
 bool is_pretrained(const Path& folder) {
-  return std::filesystem::is_regular_file(folder / "config.json");
+  return std::filesystem::is_regular_file(folder / "config.json") || is_peft_adapter(folder);
 }
 
-Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
-  check_dtype_option(options.dtype);
+struct PretrainedFolder::Content {
+  Path config_path;
+  PublishedConfig published;
+  ModelConfig config;  ///< see `PretrainedFolder::config`
+  NamedWeights weights;
+  WeightRows rows;
+  Pretrained description;
+  Path adapter;  ///< empty if the folder contains the model itself
+};
+
+PretrainedFolder::PretrainedFolder(const Path& path, Use use) {
+  const bool is_adapter = is_peft_adapter(path);
+  const auto folder = is_adapter ? base_of_adapter(path) : path;
   const auto config_path = file_in(folder, "config.json");
   auto published = with_json_file(config_path, read_config);
   const auto& architecture = *published.architecture;
+  const auto adapter = is_adapter ? shapes_in_adapter(path, architecture) : Shapes();
+  if (is_adapter) {
+    const auto task_type =
+        with_json_file(file_in(path, kAdapterConfigFile), read_adapter_config).task_type;
+    add_head_of_adapter(published, adapter, task_type);
+  }
   auto& config = published.model;
-  auto eos = eos_tokens(folder, published);
+  Pretrained description{.model = LanguageModel(nullptr), .tokenizer = load_tokenizer(folder)};
+  description.folder = folder;
+  description.model_type = architecture.model_type;
+  description.classes = published.classes;
+  description.eos_tokens = eos_tokens(folder, published);
+  description.decoder_start_token = published.decoder_start_token;
 
-  auto tokenizer = load_tokenizer(folder);
+  auto& tokenizer = description.tokenizer;
   std::optional<TruncationOptions> truncation;
-  std::string prompt;
-  bool lowercase = false;
   if (auto* encoder = std::get_if<SequenceClassifierConfig>(&config)) {
-    if (encoder->num_classes == 0) prompt = read_sentence_settings(folder, *encoder);
+    if (encoder->num_classes == 0) description.prompt = read_sentence_settings(folder, *encoder);
     const auto settings = read_text_settings(folder, *encoder, tokenizer);
-    lowercase = settings.lowercase;
+    description.lowercase = settings.lowercase;
     truncation = tokenizer.truncation().value_or(TruncationOptions());
     truncation->max_length = settings.max_length;
   }
   tokenizer.set_truncation(truncation);
   tokenizer.set_padding(std::nullopt);  // the model masks padding of any length
+  if (std::holds_alternative<LanguageModelConfig>(config)) {
+    try {
+      description.chat_template = load_chat_template(folder);
+    } catch (const InputError& error) {  // the model can be used without it
+      description.warnings.emplace_back(error.what());
+    }
+  }
 
-  const auto path = weights_file(folder);
-  const NamedWeights weights(path, architecture);
-  check_count(path, weights, config);
-  std::vector<std::string> warnings;
+  const auto file = weights_file(folder);
+  NamedWeights weights(file, architecture);
+  check_count(file, weights, config);
   const auto head = tied_head(config, architecture);
   if (const auto warning = untie_other_head(config, weights, head, architecture))
-    warnings.push_back(*warning);
-  const auto rows = architecture.weights(config);
-  check_weights(path, weights, rows, head, architecture);
+    description.warnings.push_back(*warning);
+  auto with_pooler = use == Use::classifier ? classifier_body(config, architecture) : config;
+  if (use == Use::classifier) {
+    config = without_new_pooler(with_pooler, weights, architecture);
+    if (const auto warning = add_lm_head(config, weights, architecture))
+      description.warnings.push_back(*warning);
+  }
+  // The adapter of a tied head unties it when the model is loaded; the files contain it once.
+  if (head && adapts(adapter, head->parts.front().name)) *tie_embeddings(with_pooler) = false;
+  auto rows = architecture.weights(config);
+  check_weights(file, weights, rows, head, architecture, adapter);
+  content_ = std::make_shared<Content>(Content{.config_path = config_path,
+                                               .published = std::move(published),
+                                               .config = std::move(with_pooler),
+                                               .weights = std::move(weights),
+                                               .rows = std::move(rows),
+                                               .description = std::move(description),
+                                               .adapter = is_adapter ? path : Path()});
+}
 
-  auto dtype = options.dtype ? options.dtype : published.dtype;
-  if (!dtype) dtype = weights.dtype(rows.all().front().parts.front().name);
-  const UninitializedWeights guard(*dtype);
-  Pretrained pretrained{.model = make(config, config_path),
-                        .tokenizer = std::move(tokenizer),
-                        .model_type = architecture.model_type,
-                        .classes = std::move(published.classes),
-                        .eos_tokens = std::move(eos),
-                        .decoder_start_token = published.decoder_start_token,
-                        .prompt = std::move(prompt),
-                        .lowercase = lowercase,
-                        .warnings = std::move(warnings)};
+void set_classifier_body(SequenceClassifierConfig& encoder) {
+  encoder.pooling = Pooling::first;
+  encoder.pooler = true;
+  encoder.normalize = false;
+}
+
+const Pretrained& PretrainedFolder::description() const {
+  return content_->description;
+}
+
+const ModelConfig& PretrainedFolder::config() const {
+  return content_->config;
+}
+
+torch::ScalarType PretrainedFolder::dtype() const {
+  const auto& name = content_->rows.all().front().parts.front().name;
+  return content_->published.dtype ? *content_->published.dtype : *content_->weights.dtype(name);
+}
+
+Pretrained PretrainedFolder::load(const PretrainedOptions& options) const {
+  check_dtype_option(options.dtype);
+  const auto& [config_path, published, config, weights, rows, description, adapter] = *content_;
+  const auto type = options.dtype.value_or(dtype());
+  const UninitializedWeights guard(type);
+  auto pretrained = description;
+  pretrained.model = make(published.model, config_path);
   auto& module = module_of(pretrained.model);
-  module.to(options.device, *dtype);
+  module.to(options.device, type);
   load_weights(module, weights, rows);
   module.eval();
+  if (!adapter.empty()) load_peft_adapter(pretrained, adapter);
   return pretrained;
+}
+
+torch::ScalarType pretrained_dtype(const Path& folder) {
+  return PretrainedFolder(folder).dtype();
+}
+
+Pretrained load_pretrained(const Path& folder, const PretrainedOptions& options) {
+  check_dtype_option(options.dtype);
+  return PretrainedFolder(folder).load(options);
 }
 
 }  // namespace attend

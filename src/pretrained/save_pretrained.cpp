@@ -1,9 +1,10 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
+#include "attend/nn/lora.h"
 #include "attend/pretrained/pretrained.h"
 #include "io/new_folder.h"
 #include "pretrained/config_differences.h"
-#include "pretrained/published_config.h"
+#include "pretrained/publish.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -17,19 +18,17 @@ namespace {
 using Path = std::filesystem::path;
 using Json = nlohmann::ordered_json;
 
-ModelConfig config_of(const Model& model) {
-  return std::visit([](const auto& any) -> ModelConfig { return any->config; }, model);
-}
-
 /// Returns the class of an architecture that has the head of the model, if there is one.
 std::string class_of(const Architecture& architecture, const ModelConfig& config) {
   const auto* classifier = std::get_if<SequenceClassifierConfig>(&config);
-  const bool classifies = classifier != nullptr && classifier->num_classes > 0;
-  const auto has_head = [](const auto& name) {
-    return name.ends_with("ForSequenceClassification");
-  };
+  std::string_view end;
+  if (classifier != nullptr && classifier->masked_lm)
+    end = kMaskedLm;
+  else if (classifier != nullptr && classifier->num_classes > 0)
+    end = classifier->pooling == Pooling::none ? kTokenClassification : kClassification;
+  const auto has_head = [&](const auto& name) { return !end.empty() && name.ends_with(end); };
   const auto found = std::ranges::find_if(architecture.classes, has_head);
-  return classifies && found != architecture.classes.end() ? *found : architecture.classes.front();
+  return found != architecture.classes.end() ? *found : architecture.classes.front();
 }
 
 /// Returns what a model with the written config has in another way, or an empty list.
@@ -42,6 +41,7 @@ std::vector<std::string> differences(const PublishedConfig& published) {
     auto& other = std::get<SequenceClassifierConfig>(expected);
     other.pooling = encoder->pooling;
     other.normalize = encoder->normalize;
+    if (published.class_name.ends_with(kMaskedLm)) other.masked_lm = encoder->masked_lm;
   }
   if (const auto* seq2seq = std::get_if<Seq2SeqConfig>(&published.model))  // T5 has no maximum
     std::get<Seq2SeqConfig>(expected).max_seq_len = seq2seq->max_seq_len;
@@ -60,62 +60,25 @@ void check_model_type(const std::string& model_type, const ModelConfig& config) 
                                model_kind(config), model_type, fmt::join(expected, ", ")));
 }
 
-/// Returns the config of the first architecture that can have all options of the model. Throws
-/// InputError if there is none.
-PublishedConfig publish(const Pretrained& pretrained, const SavePretrainedOptions& options) {
-  const auto config = explicit_config(config_of(pretrained.model));
-  check_model_type(pretrained.model_type, config);
-  const auto parameters = module_of(pretrained.model).parameters();
-  constexpr std::size_t kUnreadable = 100;  // as many differences as no readable config has
-  std::string nearest;
-  std::size_t fewest = SIZE_MAX;
-  for (const auto& architecture : architectures()) {
-    if (architecture.base.index() != config.index()) continue;
-    if (!pretrained.model_type.empty() && pretrained.model_type != architecture.model_type)
-      continue;
-    PublishedConfig published{.architecture = &architecture,
-                              .class_name = class_of(architecture, config),
-                              .model = config,
-                              .dtype = options.dtype.value_or(parameters.front().scalar_type()),
-                              .classes = pretrained.classes,
-                              .eos_tokens = pretrained.eos_tokens,
-                              .decoder_start_token = pretrained.decoder_start_token};
-    std::vector<std::string> list;
-    try {
-      list = differences(published);
-      if (list.empty()) return published;
-    } catch (const InputError& error) {  // a number is out of the range of a key
-      list.assign(kUnreadable, error.what());
-    }
-    if (list.size() >= fewest) continue;
-    fewest = list.size();
-    if (fewest == kUnreadable) list.resize(1);
-    nearest = fmt::format("{}: {}", architecture.model_type, fmt::join(list, "; "));
-  }
-  throw InputError(fmt::format(
-      "no architecture of published models has the options of this model; the nearest is {}",
-      nearest));
-}
-
 /// Returns the tensors of the file by name.
 std::map<std::string, torch::Tensor> tensors_of(const Model& model,
                                                 const PublishedConfig& published) {
   const auto& architecture = *published.architecture;
+  if (!lora_adapters(module_of(model)).empty()) {
+    throw InputError(fmt::format(
+        "the model has low-rank adapters, expected none, since a folder of {} has only weights: "
+        "merge them (--merge), or write them as an adapter of PEFT (--format peft)",
+        architecture.model_type));
+  }
   const auto state = state_dict(module_of(model));
   const auto rows = architecture.weights(published.model);
-  // A base class, such as BertModel, has no prefix.
-  const auto prefix =
-      published.class_name.ends_with("Model") && !published.class_name.ends_with("LMHeadModel")
-          ? std::string()
-          : architecture.prefix;
   std::map<std::string, torch::Tensor> tensors;
   for (const auto& row : rows.all()) {
     auto parts = row.split(state.at(row.name).detach());
     for (auto& part : parts) part = part.to(*published.dtype);  // the norms of Gemma are in float32
     for (std::size_t i = 0; i < parts.size(); ++i) {
       const auto& name = row.parts[i].name;
-      const bool is_head = !architecture.head.empty() && name.starts_with(architecture.head);
-      const auto [other, is_new] = tensors.emplace((is_head ? "" : prefix) + name, parts[i]);
+      const auto [other, is_new] = tensors.emplace(name_in_class(published, name), parts[i]);
       if (!is_new && !other->second.equal(parts[i])) {
         throw InputError(
             fmt::format("'{}': the model has other values than in a weight that {} "
@@ -174,14 +137,71 @@ Json tokenizer_config(const Pretrained& pretrained, const Architecture& architec
     if (const auto token = pretrained.tokenizer.id_to_token(id)) json[key] = *token;
   };
   if (!pretrained.eos_tokens.empty()) write("eos_token", pretrained.eos_tokens.front());
+  if (pretrained.chat_template) {
+    for (const auto& [key, token] : pretrained.chat_template->special_tokens()) json[key] = token;
+  }
   // The padding of an encoder is masked; the default of pad_token_id is 0.
   if (std::holds_alternative<SequenceClassifier>(pretrained.model))
     write("pad_token", std::max<int64_t>(architecture.padding_token, 0));
+  for (const char* token : {"[MASK]", "<mask>"}) {
+    if (pretrained.tokenizer.token_to_id(token)) json["mask_token"] = token;
+  }
   return json;
 }
 
-/// Throws InputError if `folder` exists and is not an empty folder, or is the current folder, which
-/// a new folder would replace under the shell of the user.
+}  // namespace
+
+ModelConfig config_of(const Model& model) {
+  return std::visit([](const auto& any) -> ModelConfig { return any->config; }, model);
+}
+
+PublishedConfig publish(const Pretrained& pretrained, const SavePretrainedOptions& options) {
+  const auto config = explicit_config(config_of(pretrained.model));
+  check_model_type(pretrained.model_type, config);
+  const auto parameters = module_of(pretrained.model).parameters();
+  constexpr std::size_t kUnreadable = 100;  // as many differences as no readable config has
+  std::string nearest;
+  std::size_t fewest = SIZE_MAX;
+  for (const auto& architecture : architectures()) {
+    if (architecture.base.index() != config.index()) continue;
+    if (!pretrained.model_type.empty() && pretrained.model_type != architecture.model_type)
+      continue;
+    PublishedConfig published{.architecture = &architecture,
+                              .class_name = class_of(architecture, config),
+                              .model = config,
+                              .dtype = options.dtype.value_or(parameters.front().scalar_type()),
+                              .classes = pretrained.classes,
+                              .eos_tokens = pretrained.eos_tokens,
+                              .decoder_start_token = pretrained.decoder_start_token};
+    std::vector<std::string> list;
+    try {
+      list = differences(published);
+      if (list.empty()) return published;
+    } catch (const InputError& error) {  // a number is out of the range of a key
+      list.assign(kUnreadable, error.what());
+    }
+    if (list.size() >= fewest) continue;
+    fewest = list.size();
+    if (fewest == kUnreadable) list.resize(1);
+    nearest = fmt::format("{}: {}", architecture.model_type, fmt::join(list, "; "));
+  }
+  throw InputError(fmt::format(
+      "no architecture of published models has the options of this model; the nearest is {}",
+      nearest));
+}
+
+std::string name_in_class(const PublishedConfig& published, const std::string& name) {
+  const auto& architecture = *published.architecture;
+  // A base class, such as BertModel, has no prefix.
+  const bool is_base =
+      published.class_name.ends_with("Model") && !published.class_name.ends_with("LMHeadModel");
+  const auto begins_with = [&](const std::string& head) {
+    return !head.empty() && (name + ".").starts_with(head);
+  };
+  const bool is_head = begins_with(architecture.head) || begins_with(architecture.lm_head);
+  return is_base || is_head ? name : architecture.prefix + name;
+}
+
 void check_is_new(const Path& folder) {
   if (folder.empty()) throw InputError("expected the name of a folder, found ''");
   if (!std::filesystem::exists(folder)) return;
@@ -192,8 +212,6 @@ void check_is_new(const Path& folder) {
                                  folder.string()));
   }
 }
-
-}  // namespace
 
 void save_pretrained(const Pretrained& pretrained, const Path& folder,
                      const SavePretrainedOptions& options) {
@@ -208,8 +226,10 @@ void save_pretrained(const Pretrained& pretrained, const Path& folder,
   replace_file(target.path() / "tokenizer.json", pretrained.tokenizer.json());
   write_json(target.path() / "tokenizer_config.json",
              tokenizer_config(pretrained, *published.architecture, max_seq_len));
+  if (pretrained.chat_template)
+    replace_file(target.path() / "chat_template.jinja", pretrained.chat_template->source());
   const auto* encoder = std::get_if<SequenceClassifierConfig>(&published.model);
-  if (encoder != nullptr && encoder->num_classes == 0)
+  if (encoder != nullptr && encoder->num_classes == 0 && !encoder->masked_lm)
     write_sentence_settings(target.path(), *encoder, pretrained);
   save_safetensors(target.path() / "model.safetensors",
                    {.tensors = tensors, .metadata = {{"format", "pt"}}});

@@ -85,6 +85,10 @@ void WeightRows::norm(const std::string& ours, const std::string& theirs, int64_
   if (bias) rows_->push_back({ours_ + ours + ".bias", {{theirs_ + theirs + ".bias", {width}}}, {}});
 }
 
+void WeightRows::vector(const std::string& ours, const std::string& theirs, int64_t width) const {
+  rows_->push_back({ours_ + ours, {{theirs_ + theirs, {width}}}, {}});
+}
+
 void WeightRows::embedding(const std::string& ours, const std::string& theirs, int64_t count,
                            int64_t width, WeightLayout layout) const {
   const auto skipped = layout.kind == WeightLayout::skip_rows ? layout.number : 0;

@@ -72,6 +72,9 @@ class WeightRows {
   void embedding(const std::string& ours, const std::string& theirs, int64_t count, int64_t width,
                  WeightLayout layout = {}) const;
 
+  /// Adds a vector (`width`).
+  void vector(const std::string& ours, const std::string& theirs, int64_t width) const;
+
   const std::vector<WeightRow>& all() const& { return *rows_; }
   const std::vector<WeightRow>& all() && = delete;
 

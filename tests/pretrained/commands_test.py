@@ -133,6 +133,36 @@ class Commands(unittest.TestCase):
             "attention_mask": numpy.array([each.attention_mask for each in encodings])})[0]
         numpy.testing.assert_allclose(vectors[:, :3], FIRST_NUMBERS, atol=1e-5)
 
+    def test_fine_tuning_of_readme(self):
+        """The lines about low-rank adapters, with a random model."""
+        text = (ROOT / "README.md").read_text(encoding="utf-8")
+        block = re.search(r"Fine-tune a model with low-rank adapters.*?```console\n(.*?)```", text, re.DOTALL)[1]
+        commands = re.findall(r"^\$ attend (.*)\n", block, re.MULTILINE)
+        self.assertEqual([shlex.split(command)[0] for command in commands], ["train", "export", "export", "export"])
+        (self.folder / "notes.txt").write_text("The cat sat on the mat.\n" * 300, encoding="utf-8")
+        for command in commands:
+            short = ["--max-steps", "3", "--batch-size", "2"] if command.startswith("train") else []
+            attend(self.folder, *shlex.split(command), *short)
+        model = transformers.AutoModelForCausalLM.from_pretrained(str(self.folder / "Qwen3-notes")).eval()
+        ids = torch.tensor([self.tokenizer.encode("The cat sits").ids])
+        with torch.no_grad():
+            expected = model(ids).logits
+            self.assertGreater((expected - self.qwen3(ids).logits).abs().max().item(), 1e-3)
+        session = onnxruntime.InferenceSession(str(self.folder / "notes.onnx"))
+        found = session.run(None, {session.get_inputs()[0].name: ids.numpy()})[0]
+        numpy.testing.assert_allclose(found, expected.numpy(), atol=1e-4)
+        texts = [attend(self.folder, "generate", name, "--prompt", "The cat", "--max-new-tokens", "9",
+                        "--temperature", "0") for name in ("runs/notes", "Qwen3-notes", "notes-adapter")]
+        self.assertEqual(texts, [texts[0]] * 3)
+        self.assertIn("--merge", attend(self.folder, "export", "runs/notes", "--format", "hf", "-o", "other", status=2))
+        self.assertIn("--merge", attend(self.folder, "export", "Qwen3-0.6B", "--merge", "-o", "x.onnx", status=2))
+        again = ["train", "--init-from", "notes-adapter", "--text", "notes.txt", "--max-seq-len", "64", "--max-steps",
+                 "1", "--batch-size", "2", "--out", "again"]
+        self.assertRegex(attend(self.folder, *again), r"(?m)^init from +notes-adapter: ")
+        attend(self.folder, "import", "notes-adapter", "-o", "imported")
+        self.assertEqual(attend(self.folder, "generate", "imported", "--prompt", "The cat", "--max-new-tokens", "9",
+                                "--temperature", "0"), texts[0])
+
     def test_generate_and_eval_equal_transformers(self):
         ids = torch.tensor([self.tokenizer.encode("The cat").ids])
         expected = self.qwen3.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=0,
@@ -209,6 +239,50 @@ class Commands(unittest.TestCase):
                "--batch-size", "4", "--out", "reviews-run")
         found = json.loads(attend(self.folder, "predict", "reviews-run", "a good film", "--json"))
         self.assertIn(found["predictions"][0]["class"], ("pos", "neg"))
+
+    def test_a_published_encoder_is_tuned_and_published_again(self):
+        folder = self.folder / "bert-base"
+        torch.manual_seed(3)
+        transformers.BertModel(transformers.BertConfig(
+            vocab_size=30522, hidden_size=16, intermediate_size=16, num_hidden_layers=1,
+            num_attention_heads=2)).save_pretrained(folder)
+        (folder / "tokenizer.json").write_bytes((MINILM / "tokenizer.json").read_bytes())
+        rows = "".join(f"a good film {i},pos\na bad film {i},neg\n" for i in range(20))
+        (self.folder / "films.csv").write_text("text,label\n" + rows, encoding="utf-8")
+        arguments = ["train", "--init-from", "bert-base", "--text", "films.csv", "--max-steps", "3",
+                     "--batch-size", "4"]
+        printed = attend(self.folder, *arguments, "--out", "films")
+        self.assertRegex(printed, r"(?m)^init from +bert-base: .* new: head.bias, head.weight; not used: none$")
+        attend(self.folder, "export", "films", "--format", "hf", "-o", "films-hf")
+        saved = str(self.folder / "films-hf")
+        model = transformers.AutoModelForSequenceClassification.from_pretrained(saved).eval()
+        self.assertEqual(model.config.id2label, {0: "neg", 1: "pos"})
+        texts = ["a good film", "an unknown film " * 3]
+        encoded = transformers.AutoTokenizer.from_pretrained(saved)(texts, padding=True, return_tensors="pt")
+        with torch.no_grad():
+            expected = model(**encoded).logits.softmax(-1)
+        lines = attend(self.folder, "predict", "films", *texts, "--json", "--top", "0").splitlines()
+        found = [{each["class"]: each["probability"] for each in json.loads(line)["predictions"]} for line in lines]
+        numpy.testing.assert_allclose([[each["neg"], each["pos"]] for each in found], expected.numpy(), atol=1e-5)
+        for flags in (["--embed-dim", "32"], ["--set", "activation=relu"]):
+            message = attend(self.folder, *arguments, *flags, "--out", "other", status=2)
+            self.assertIn(flags[-1].split("=")[-1], message)
+            self.assertIn("bert-base", message)
+
+    def test_a_published_language_model_is_tuned_and_published_again(self):
+        (self.folder / "more.txt").write_text("The cat sat on the mat.\n" * 300, encoding="utf-8")
+        attend(self.folder, "train", "--init-from", "Qwen3-0.6B", "--text", "more.txt", "--max-steps", "3",
+               "--batch-size", "2", "--max-seq-len", "64", "--out", "more")
+        attend(self.folder, "export", "more", "--format", "hf", "-o", "more-hf")
+        model = transformers.AutoModelForCausalLM.from_pretrained(str(self.folder / "more-hf")).eval()
+        self.assertEqual(type(model).__name__, "Qwen3ForCausalLM")
+        ids = torch.tensor([self.tokenizer.encode("The cat").ids])
+        expected = model.generate(ids, max_new_tokens=20, do_sample=False, pad_token_id=0,
+                                  attention_mask=torch.ones_like(ids))[0]
+        for name in ("more", "more-hf"):
+            found = attend(self.folder, "generate", name, "--prompt", "The cat", "--max-new-tokens", "20",
+                           "--temperature", "0")
+            self.assertEqual(found, self.tokenizer.decode(expected.tolist()) + "\n")
 
     def test_imported_language_model_generates_the_same_text(self):
         attend(self.folder, "import", "Qwen3-0.6B", "-o", "qwen3-run")

@@ -24,7 +24,7 @@ inline nlohmann::json small_config(const std::string& model_type) {
     return {{"model_type", "gpt2"}, {"vocab_size", 20}, {"n_positions", 16},
             {"n_embd", 8},          {"n_layer", 2},     {"n_head", 2}};
   }
-  if (model_type == "bert" || model_type == "roberta") {
+  if (model_type == "bert" || model_type == "roberta" || model_type == "gpt_neox") {
     auto config = llama;
     config.erase("num_key_value_heads");
     config.erase("head_dim");

@@ -131,19 +131,21 @@ def encoder_sizes(rng):
 
 def bert(rng):
     model = rng.choice([transformers.BertForSequenceClassification, transformers.BertModel,
-                        transformers.BertForMaskedLM])
+                        transformers.BertForMaskedLM, transformers.BertForTokenClassification])
     return model(transformers.BertConfig(**encoder_sizes(rng)))
 
 
 def roberta(rng):
-    model = rng.choice([transformers.RobertaForSequenceClassification, transformers.RobertaModel])
+    model = rng.choice([transformers.RobertaForSequenceClassification, transformers.RobertaModel,
+                        transformers.RobertaForTokenClassification])
     common = encoder_sizes(rng) | {"pad_token_id": 1, "max_position_embeddings": MAX_SEQ_LEN + 2}
     return model(transformers.RobertaConfig(**common))
 
 
 def distilbert(rng):
     common = sizes(rng)
-    return transformers.DistilBertModel(transformers.DistilBertConfig(
+    model = rng.choice([transformers.DistilBertModel, transformers.DistilBertForTokenClassification])
+    return model(transformers.DistilBertConfig(
         vocab_size=common["vocab_size"], max_position_embeddings=MAX_SEQ_LEN, dim=common["hidden_size"],
         n_layers=common["num_hidden_layers"], n_heads=common["num_attention_heads"],
         hidden_dim=common["intermediate_size"], activation=rng.choice(["gelu", "relu"])))

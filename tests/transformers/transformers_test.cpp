@@ -4,7 +4,9 @@
 #include "attend/models/generation.h"
 #include "attend/pretrained/pretrained.h"
 #include "support/rounding.h"
+#include "transformers/forward.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -21,46 +23,28 @@ std::vector<int64_t> to_vector(const torch::Tensor& tokens) {
   return {data, data + tokens.numel()};
 }
 
-/// A visitor for the variant Model. Returns the outputs that transformers_test.py computes: hidden
-/// states (B, T, E) and logits, without padding.
-struct Forward {
-  const std::map<std::string, torch::Tensor>& tensors;
-  const torch::Tensor& tokens = tensors.at("tokens");
-  const torch::Tensor& key_mask = tensors.at("key_mask");
-
-  Tensors operator()(LanguageModel& model) const {
-    const auto hidden = model->decoder->forward(model->embedding->forward(tokens),
-                                                {.key_mask = key_mask, .causal = true});
-    return {without_padding(hidden),
-            without_padding(model->forward(tokens, {.key_mask = key_mask}))};
-  }
-  Tensors operator()(Seq2Seq& model) const {
-    return {without_padding(model->encode(tokens, key_mask)),
-            model->forward(tokens, tensors.at("target"), key_mask)};
-  }
-  Tensors operator()(SequenceClassifier& model) const {
-    const bool has_types = model->config.type_vocab_size > 0;
-    const auto types = has_types ? tensors.at("token_types") : torch::Tensor();
-    const auto embedded = model->embedding->forward(tokens, /*positions=*/{}, types);
-    return {without_padding(model->encoder->forward(embedded, {.key_mask = key_mask})),
-            model->forward(tokens, key_mask, types)};
-  }
-
-  torch::Tensor without_padding(const torch::Tensor& x) const {
-    return x.masked_fill(key_mask.logical_not().unsqueeze(-1), 0.0);
-  }
-};
+/// Returns the options of the tokens "restricted" of a case.
+GenerationOptions restricted(const std::map<std::string, torch::Tensor>& tensors) {
+  auto options = kGreedy;
+  options.min_new_tokens = tensors.at("min_new_tokens").item<int64_t>();
+  options.eos_tokens = to_vector(tensors.at("eos_tokens"));
+  options.sampling.no_repeat_ngram_size = tensors.at("ngram_size").item<int64_t>();
+  options.sampling.suppress_tokens = to_vector(tensors.at("suppressed"));
+  return options;
+}
 
 /// As `Forward`, but returns generated tokens (none for a classifier).
 struct Generate {
   const std::map<std::string, torch::Tensor>& tensors;
+  const char* prompt;
+  const GenerationOptions& options;
 
   std::vector<int64_t> operator()(LanguageModel& model) const {
-    return generate(model, to_vector(tensors.at("prompt")), kGreedy).tokens;
+    return generate(model, to_vector(tensors.at(prompt)), options).tokens;
   }
   std::vector<int64_t> operator()(Seq2Seq& model) const {
-    return generate(model, to_vector(tensors.at("prompt")), {.bos_token = 0, .eos_token = -1},
-                    kGreedy)
+    return generate(model, to_vector(tensors.at(prompt)), {.bos_token = 0, .eos_token = -1},
+                    options)
         .tokens;
   }
   std::vector<int64_t> operator()(SequenceClassifier& /*model*/) const { return {}; }
@@ -74,7 +58,10 @@ void expect_equal(const std::filesystem::path& folder) {
   auto& module = module_of(model);
   const torch::NoGradGuard no_grad;
   if (expected.contains("generated")) {
-    EXPECT_EQ(std::visit(Generate{expected}, model), to_vector(expected.at("generated")));
+    EXPECT_EQ(std::visit(Generate{expected, "prompt", kGreedy}, model),
+              to_vector(expected.at("generated")));
+    EXPECT_EQ(std::visit(Generate{expected, "restricted_prompt", restricted(expected)}, model),
+              to_vector(expected.at("restricted")));
   }
   const auto outputs = std::visit(Forward{expected}, model);
   // transformers_test.py compares this folder with the model that it has written.
@@ -92,6 +79,26 @@ void expect_equal(const std::filesystem::path& folder) {
       return Tensors(2, std::visit(Forward{expected}, model)[i]);
     }));
   }
+}
+
+TEST(Transformers, LogitsProcessorsMatchHuggingFace) {
+  const char* file = std::getenv("ATTEND_LOGITS_PROCESSORS_CASES");
+  if (file == nullptr) {
+    GTEST_SKIP() << "ATTEND_LOGITS_PROCESSORS_CASES is not set; run transformers_test.py, which "
+                    "creates the cases";
+  }
+  const auto tensors = load_safetensors(file).tensors;
+  int64_t count = 0;
+  for (; tensors.contains(fmt::format("{}.logits", count)); ++count) {
+    const auto of = [&](const char* name) { return tensors.at(fmt::format("{}.{}", count, name)); };
+    SCOPED_TRACE(count);
+    const auto ngrams =
+        repeated_ngram_tokens(to_vector(of("previous")), of("ngram_size").item<int64_t>());
+    const auto found =
+        suppress_tokens(suppress_tokens(of("logits"), ngrams), to_vector(of("suppressed")));
+    EXPECT_TRUE(torch::equal(found, of("expected")));
+  }
+  std::cout << "transformers: compared " << count << " logits\n";
 }
 
 TEST(Transformers, MatchesHuggingFace) {
