@@ -43,6 +43,12 @@ torch::Tensor Sampler::rows(int64_t count, int64_t size) {
   return torch::cat(parts);
 }
 
+Sampler Sampler::copy() const {
+  auto result = *this;  // `order_` is never changed in place
+  result.generator_ = generator_.clone();
+  return result;
+}
+
 std::map<std::string, torch::Tensor> Sampler::state() const {
   return {{"generator", generator_.get_state()},
           {"order", order_.clone()},

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "attend/train/batch_workers.h"
 #include "attend/train/loss.h"
 #include "attend/train/objective.h"
 
@@ -7,11 +8,10 @@
 #include <torch/data/example.h>
 #include <torch/data/transforms/stack.h>
 
-#include <algorithm>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -35,8 +35,12 @@ torch::data::Example<> get_batch(Dataset& dataset, const std::vector<std::size_t
 /// Trains any module on map-style datasets of torch::data (`torch::data::datasets::MNIST`, your own
 /// subclass of `torch::data::datasets::Dataset`), with or without transforms (`map`). Each epoch
 /// visits every training sample once, in a random order. Checkpoints contain this order. With
-/// several processes, random transforms may draw only from LibTorch's global generators, or
-/// `data_samples` is overridden.
+/// several processes, random transforms of the datasets may draw only from LibTorch's global
+/// generators, or `data_samples` is overridden. Those of `LoaderOptions::transform` may not.
+///
+/// `options.workers` threads prepare batches while others are trained on. Each has a copy of the
+/// training dataset, as in torch::data::DataLoader: copies must not share what `get_batch` changes,
+/// and the datasets draw no random numbers, which would depend on the threads.
 ///
 ///     auto objective = std::make_shared<DatasetObjective<Images>>(
 ///         net.ptr(), Images(0), Images(1),
@@ -51,46 +55,45 @@ class DatasetObjective : public Objective {
       std::function<TrainingLoss(const torch::Tensor& data, const torch::Tensor& target)>;
 
   /// `module` is the module that `loss` calls. Throws c10::ValueError if `module` or `loss` is
-  /// null, or if the `size()` of a dataset is 0 or std::nullopt.
+  /// null, if the `size()` of a dataset is 0 or std::nullopt, or if an option is out of range.
   DatasetObjective(std::shared_ptr<torch::nn::Module> module, Dataset training, Dataset validation,
-                   LossFunction loss)
+                   LossFunction loss, LoaderOptions options = {})
       : module_(std::move(module)),
         training_(std::move(training)),
         validation_(std::move(validation)),
-        loss_(std::move(loss)) {
+        loss_(std::move(loss)),
+        options_(std::move(options)),
+        ahead_({.draw = [this](int64_t size, Sampler& sampler) { return draw(size, sampler); },
+                .start = [this](const BatchRequest& request,
+                                bool is_own) { return start(request, is_own); },
+                .restart = [this] { workers_.drop(); }}),
+        workers_(options_.workers) {
+    check_loader_options(options_);
     TORCH_CHECK_VALUE(module_ != nullptr, "DatasetObjective requires a module, found null");
     TORCH_CHECK_VALUE(loss_ != nullptr, "DatasetObjective requires a loss function, found null");
     TORCH_CHECK_VALUE(training_.size().value_or(0) > 0,
-                      "the training dataset is empty, or its size() is unknown");
+                      "the training dataset is empty, or its size() is unknown; see "
+                      "StreamObjective for examples whose number is unknown");
     TORCH_CHECK_VALUE(validation_.size().value_or(0) > 0,
                       "the validation dataset is empty, or its size() is unknown");
+    copies_.assign(static_cast<std::size_t>(options_.workers), training_);
   }
 
   torch::nn::Module& module() override { return *module_; }
 
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override {
-    const auto rows = sampler.rows(static_cast<int64_t>(*training_.size()), size);  // (B)
-    const auto* first = rows.template const_data_ptr<int64_t>();
-    const std::vector<std::size_t> indices(first, first + size);
-    // The samples are read when the loss is computed: several processes draw the indices of all
-    // parts of a batch, and each reads only its own samples.
-    return {size, size, [this, indices] { return loss(get_batch(training_, indices)); }};
+    const auto batch = ahead_.next(size, sampler, *processes_, 2 * workers_.size());
+    return {size, size, [this, batch] { return loss(batch.get()); }};
   }
 
   Evaluation evaluate(const EvaluationOptions& options) override {
-    const auto count = static_cast<int64_t>(*validation_.size());
-    const auto batches = (count + kEvalBatchSize - 1) / kEvalBatchSize;
-    return evaluate_in_batches(batches, options, [&](int64_t index) {
-      const auto first = index * kEvalBatchSize;
-      std::vector<std::size_t> indices(
-          static_cast<std::size_t>(std::min(kEvalBatchSize, count - first)));
-      std::iota(indices.begin(), indices.end(), static_cast<std::size_t>(first));
-      const auto loss = this->loss(get_batch(validation_, indices));
-      Evaluation result{.loss = loss.sum.template item<double>(),
-                        .num_targets = std::ssize(indices)};
-      if (loss.exact_match) result.exact_match = loss.exact_match();
-      return result;
-    });
+    return evaluate_samples(
+        static_cast<int64_t>(*validation_.size()), options,
+        [&](const auto& indices) { return loss(get_batch(validation_, indices)); });
+  }
+
+  void set_processes(std::shared_ptr<Processes> processes) override {
+    processes_ = std::move(processes);
   }
 
   /// Returns the sizes of both datasets and a few samples of each, spread evenly.
@@ -110,6 +113,22 @@ class DatasetObjective : public Objective {
   }
 
  private:
+  BatchRequest draw(int64_t size, Sampler& sampler) const {
+    const auto rows = sampler.rows(static_cast<int64_t>(*training_.size()), size);  // (B)
+    const auto* first = rows.template const_data_ptr<int64_t>();
+    return {.size = size, .indices = {first, first + size}, .seed = draw_seed(options_, sampler)};
+  }
+
+  // Several processes draw the indices of all parts of a batch, and each reads only its own
+  // samples.
+  std::shared_future<torch::data::Example<>> start(const BatchRequest& request, bool is_own) {
+    if (!is_own) return {};
+    return workers_.add([this, request](std::size_t worker) {
+      auto& dataset = copies_.empty() ? training_ : copies_[worker];
+      return transformed(options_, get_batch(dataset, request.indices), request);
+    });
+  }
+
   TrainingLoss loss(const torch::data::Example<>& batch) const {
     const auto device = module_->parameters().front().device();
     return loss_(batch.data.to(device), batch.target.to(device));
@@ -119,6 +138,11 @@ class DatasetObjective : public Objective {
   Dataset training_;
   Dataset validation_;
   LossFunction loss_;
+  LoaderOptions options_;
+  std::shared_ptr<Processes> processes_ = single_process();
+  std::vector<Dataset> copies_;  // of `training_`, for each worker
+  BatchesAhead<std::shared_future<torch::data::Example<>>> ahead_;
+  BatchWorkers workers_;  // destroyed first
 };
 
 }  // namespace attend::train

@@ -30,6 +30,8 @@ class ATTEND_API Sampler {
   /// is positive and the same in all calls.
   torch::Tensor rows(int64_t count, int64_t size);
 
+  /// Returns a sampler that draws the same numbers.
+  Sampler copy() const;
   /// Returns copies of the state's tensors, by name.
   std::map<std::string, torch::Tensor> state() const;
   /// Restores the state returned by `state()`. Throws InputError for an invalid state.
