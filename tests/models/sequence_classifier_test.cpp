@@ -120,11 +120,10 @@ TEST(SequenceClassifier, StateDictHasDocumentedKeys) {
 }
 
 TEST(SequenceClassifier, PrettyPrintShowsConfig) {
-  EXPECT_THAT(
-      printed(*SequenceClassifier(tiny_classifier())),
-      testing::StartsWith(
-          "attend::SequenceClassifier(vocab_size=11, num_classes=3, "
-          "max_seq_len=8, type_vocab_size=0, pooling=mean, pooler=false, normalize=false)"));
+  EXPECT_THAT(printed(*SequenceClassifier(tiny_classifier())),
+              testing::StartsWith("attend::SequenceClassifier(vocab_size=11, num_classes=3, "
+                                  "max_seq_len=8, type_vocab_size=0, pooling=mean, pooler=false, "
+                                  "normalize=false, masked_lm=false)"));
 }
 
 TEST(SequenceClassifier, ErrorMessagesNameTheValues) {
@@ -161,6 +160,49 @@ TEST(SequenceClassifierPooler, AppliesALinearLayerAndTanh) {
   EXPECT_TRUE(close(model(tokens), model->head(torch::tanh(model->pooler(first))), 1e-6));
   expect_clone_and_save_load_work(model, SequenceClassifier(config),
                                   [&](SequenceClassifier module) { return module(tokens); });
+}
+
+TEST(SequenceClassifierOfTokens, AppliesTheHeadToEachToken) {
+  const FixedSeed seed;
+  SequenceClassifier model(tiny_classifier(Pooling::none));
+  const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
+  const auto x = model->encoder->forward(model->embedding(tokens));
+  EXPECT_TRUE(model->config.predicts_tokens());
+  EXPECT_TRUE(close(model(tokens), model->head(x), 1e-6));  // (B, T, C)
+  EXPECT_TRUE(close(model(tokens[1]), model->head(x)[1], 1e-6));
+  const auto key_mask = torch::arange(8).lt(5).expand({2, 8});
+  const auto padded = torch::cat({tokens, torch::zeros({2, 3}, torch::kLong)}, 1);
+  EXPECT_TRUE(close(model->forward(padded, key_mask).narrow(1, 0, 5), model(tokens), 1e-5));
+  expect_clone_and_save_load_work(model, SequenceClassifier(model->config),
+                                  [&](SequenceClassifier module) { return module(tokens); });
+}
+
+TEST(SequenceClassifierMaskedLm, ProjectsEachTokenToTheVocabulary) {
+  const FixedSeed seed;
+  auto config = tiny_classifier();
+  config.num_classes = 0;
+  config.masked_lm = true;
+  for (const auto activation : {Activation::relu, Activation::gelu, Activation::swiglu}) {
+    config.stack.activation = activation;
+    SequenceClassifier model(config);
+    {
+      const torch::NoGradGuard no_grad;
+      for (auto& parameter : model->parameters()) parameter.add_(torch::randn_like(parameter));
+    }
+    const auto tokens = torch::randint(0, 11, {2, 5}, torch::kLong);
+    auto x = model->lm_dense(model->encoder->forward(model->embedding(tokens)));
+    x = activation == Activation::relu ? torch::relu(x) : torch::gelu(x);
+    const auto logits = torch::linear(model->lm_norm(x), model->embedding->token->weight,
+                                      model->lm_bias);  // (B, T, V)
+    EXPECT_TRUE(close(model(tokens), logits, 1e-4));
+    EXPECT_TRUE(model->config.predicts_tokens());
+    expect_clone_and_save_load_work(model, SequenceClassifier(config),
+                                    [&](SequenceClassifier module) { return module(tokens); });
+  }
+  config.stack.num_layers = 0;
+  EXPECT_THAT(state_names(*SequenceClassifier(config)),
+              testing::IsSupersetOf({"lm_dense.weight", "lm_dense.bias", "lm_norm.weight",
+                                     "lm_norm.bias", "lm_bias"}));
 }
 
 TEST(SequenceClassifierTokenTypes, AreEmbeddedAndZeroByDefault) {

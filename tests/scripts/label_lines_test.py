@@ -28,6 +28,21 @@ class LabelLines(unittest.TestCase):
         self.assertEqual(hashlib.sha256(table).hexdigest(),
                          "a24219555270e9b056837051c10d571ee03b354f6cee54be430167b251bca51f")
 
+    def test_the_other_tables(self):
+        """If they are changed, train the recipes again: scripts/run-recipes line-parts line-punctuation line-answers."""
+        for table, columns in (("parts", ["text", "label"]), ("punctuation", ["text", "label"]),
+                               ("answers", ["prompt", "answer"])):
+            text = subprocess.run([SCRIPT, table], capture_output=True, check=True, text=True).stdout
+            header, *rows = [line.split("\t") for line in text.splitlines()]
+            self.assertEqual((header, len(rows)), (columns, 2400))
+            for first, second in rows:
+                if table == "parts":
+                    self.assertEqual("number" in second.split(","), any(each.isdigit() for each in first), first)
+                elif table == "punctuation":
+                    count = sum(not (each.isascii() and each.isalnum()) and each != " " for each in first)
+                    self.assertAlmostEqual(float(second), 10 * count / len(first), delta=0.006)
+        self.assertEqual(subprocess.run([SCRIPT, "tables"], capture_output=True).returncode, 2)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -18,6 +18,14 @@ namespace attend::train {
 ATTEND_API torch::Tensor confusion_matrix(const torch::Tensor& predicted,
                                           const torch::Tensor& targets, int64_t num_classes);
 
+/// Returns the confusion matrices of the labels of a multi-label classifier, (C, 2, 2) int64 on the
+/// CPU, as scikit-learn's `multilabel_confusion_matrix`: element (c, i, j) is the number of samples
+/// for which label c is i (0 or 1) and is predicted as j.
+///
+/// `predicted` (B, C), `targets` (B, C), bool.
+ATTEND_API torch::Tensor multi_label_confusion_matrix(const torch::Tensor& predicted,
+                                                      const torch::Tensor& targets);
+
 /// Metrics of one class. A quotient with the denominator 0 is 0, as in scikit-learn.
 struct ClassMetrics {
   double precision = 0.0;  ///< fraction of the predictions of this class that are correct, 0 to 1
@@ -26,7 +34,19 @@ struct ClassMetrics {
   int64_t support = 0;     ///< number of samples of this class
 };
 
-/// Returns the metrics of each class. `matrix` is a result of `confusion_matrix`.
+/// Returns the metrics of each class or label. `matrix` is a result of `confusion_matrix` or
+/// `multi_label_confusion_matrix`.
 ATTEND_API std::vector<ClassMetrics> class_metrics(const torch::Tensor& matrix);
+
+/// Returns the mean of the F1, as scikit-learn's `f1_score(average="macro")`: of all classes that
+/// have samples or predictions, or of all labels. `matrix`: as for `class_metrics`, with at least
+/// one sample.
+///
+///     auto f1 = macro_f1(confusion_matrix(logits.argmax(-1), batch.targets, 3));
+ATTEND_API double macro_f1(const torch::Tensor& matrix);
+
+/// Returns the F1 over all labels of all samples, as scikit-learn's `f1_score(average="micro")`.
+/// `matrix` is a result of `multi_label_confusion_matrix`.
+ATTEND_API double micro_f1(const torch::Tensor& matrix);
 
 }  // namespace attend::train

@@ -77,12 +77,12 @@ class SensesTask : public ListedTask {
     auto targets = torch::full({count, length_}, kIgnoreIndex, torch::kLong);
     auto answers = torch::zeros({count, length_}, torch::kBool);
     for (int64_t row = 0; row < count; ++row) {
-      const auto& [sentence, sense] = examples[static_cast<std::size_t>(row)];
-      const auto words = torch::tensor(vocabulary_.encode(sentence), torch::kLong);  // (n)
+      const auto& example = examples[static_cast<std::size_t>(row)];
+      const auto words = torch::tensor(vocabulary_.encode(example.prompt), torch::kLong);  // (n)
       const int64_t n = words.size(0);
       tokens[row].narrow(0, 0, n).copy_(words);
       targets[row].narrow(0, 0, n - 1).copy_(words.narrow(0, 1, n - 1));
-      targets[row][n - 1] = vocabulary_.id(sense);
+      targets[row][n - 1] = vocabulary_.id(example.answer);
       answers[row][n - 1] = true;
     }
     return {tokens, targets, answers};

@@ -1,10 +1,11 @@
-#include "attend/train/read_labelled_lines.h"
+#include "attend/train/read_table.h"
 
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
 #include "io/files.h"
 #include "io/parse_json.h"
 
+#include <c10/util/Exception.h>
 #include <csv.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -64,19 +65,19 @@ Format format_of(Extension extension, std::string_view content) {
 
 /// Parses a table with libcsv. Passes one line at a time to libcsv, so that error messages can
 /// contain the number of the line.
-class TableReader {
+class CsvReader {
  public:
-  TableReader(const fs::path& path, Format format, std::string_view content, TextEncoding encoding,
-              std::function<void(const Fields&, int64_t line)> use_row)
+  CsvReader(const fs::path& path, Format format, std::string_view content, TextEncoding encoding,
+            std::function<void(const Fields&, int64_t line)> use_row)
       : path_(path.string()), content_(content), encoding_(encoding), use_row_(std::move(use_row)) {
     csv_init(&parser_, CSV_STRICT | CSV_STRICT_FINI);
     csv_set_delim(&parser_, format.delimiter);
     csv_set_quote(&parser_, format.quote);
     csv_set_space_func(&parser_, [](unsigned char) { return 0; });  // spaces are part of fields
   }
-  ~TableReader() { csv_free(&parser_); }
-  TableReader(const TableReader&) = delete;
-  TableReader& operator=(const TableReader&) = delete;
+  ~CsvReader() { csv_free(&parser_); }
+  CsvReader(const CsvReader&) = delete;
+  CsvReader& operator=(const CsvReader&) = delete;
 
   void read() {
     auto content = content_;
@@ -122,10 +123,10 @@ class TableReader {
   }
 
   static void add_field(void* bytes, std::size_t size, void* self) {
-    static_cast<TableReader*>(self)->row_.emplace_back(static_cast<const char*>(bytes), size);
+    static_cast<CsvReader*>(self)->row_.emplace_back(static_cast<const char*>(bytes), size);
   }
   static void end_row(int, void* self) {
-    auto* reader = static_cast<TableReader*>(self);
+    auto* reader = static_cast<CsvReader*>(self);
     reader->rows_.push_back(std::move(reader->row_));
     reader->row_.clear();
     reader->row_ended_ = true;
@@ -145,11 +146,6 @@ class TableReader {
   int64_t begin_ = 0;  // number of the first line of the row
 };
 
-/// The indices of the columns `text` and `label`.
-struct Columns {
-  std::size_t text, label;
-};
-
 /// Returns the index of the column; std::nullopt unless there is exactly one.
 std::optional<std::size_t> find_column(Fields header, std::string name) {
   if (std::find(header.begin(), header.end(), name) == header.end()) {
@@ -161,37 +157,59 @@ std::optional<std::size_t> find_column(Fields header, std::string name) {
   return static_cast<std::size_t>(found - header.begin());
 }
 
-/// Throws InputError if a column is missing, ambiguous, or both texts and labels. The quotes show
-/// spaces around a name.
-Columns find_columns(const Fields& header, const LabelledColumns& names) {
-  const auto quoted = [](const std::string& name) { return fmt::format("'{}'", printable(name)); };
-  const auto text = find_column(header, names.text);
-  const auto label = find_column(header, names.label);
-  if (text && label && *text != *label) return {*text, *label};
-  if (text && label) {
-    throw InputError(
-        fmt::format("the column {} is the column of texts and of labels; set two different names "
-                    "with `text_column` and `label_column`",
-                    quoted(names.text)));
-  }
-  std::vector<std::string> wanted;
-  std::vector<std::string> keys;
-  if (!text) wanted.push_back("one column " + quoted(names.text));
-  if (!text) keys.emplace_back("`text_column`");
-  if (!label) wanted.push_back("one column " + quoted(names.label));
-  if (!label) keys.emplace_back("`label_column`");
-  std::vector<std::string> found;
-  for (const auto& name : header) found.push_back(quoted(name));
-  throw InputError(
-      fmt::format("expected {}, found {}; set {} for another name", fmt::join(wanted, " and "),
-                  found.empty() ? "no columns" : fmt::format("columns {}", fmt::join(found, ", ")),
-                  fmt::join(keys, " and ")));
+std::string quoted(const std::string& name) {
+  return fmt::format("'{}'", printable(name));
 }
 
-/// Collects texts and labels.
+/// Returns "a and b" of the options of columns; empty if none has an option.
+std::string options_of(const std::vector<TableColumn>& columns) {
+  std::vector<std::string> names;
+  for (const auto& column : columns) {
+    if (!column.option.empty()) names.push_back(fmt::format("`{}`", column.option));
+  }
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+/// Returns the indices of the columns in the header. Throws InputError if a column is missing or
+/// ambiguous, or if two columns are the same. The quotes show spaces around a name.
+std::vector<std::size_t> find_columns(const Fields& header,
+                                      const std::vector<TableColumn>& columns) {
+  std::vector<std::size_t> indices;
+  std::vector<TableColumn> missing;
+  for (const auto& column : columns) {
+    const auto index = find_column(header, column.name);
+    if (!index) {
+      missing.push_back(column);
+      continue;
+    }
+    const auto same = std::find(indices.begin(), indices.end(), *index);
+    if (same != indices.end() && missing.empty()) {
+      const auto& first = columns[static_cast<std::size_t>(same - indices.begin())];
+      throw InputError(
+          fmt::format("the column {} is needed once, but chosen twice; set different "
+                      "names with {}",
+                      quoted(column.name), options_of({first, column})));
+    }
+    indices.push_back(*index);
+  }
+  if (missing.empty()) return indices;
+  std::vector<std::string> wanted;
+  for (const auto& column : missing) wanted.push_back("one column " + quoted(column.name));
+  std::vector<std::string> found;
+  for (const auto& name : header) found.push_back(quoted(name));
+  const auto options = options_of(missing);
+  throw InputError(
+      fmt::format("expected {}, found {}{}", fmt::join(wanted, " and "),
+                  found.empty() ? "no columns" : fmt::format("columns {}", fmt::join(found, ", ")),
+                  options.empty() ? "" : fmt::format("; set {} for another name", options)));
+}
+
+/// Collects the columns of a table.
 class Collector {
  public:
-  explicit Collector(const LabelledColumns& names) : names_(names) {}
+  explicit Collector(const std::vector<TableColumn>& columns) : columns_(columns) {
+    table_.columns.resize(columns.size());
+  }
 
   /// `line`: number of the first line of the row. The first row names the columns.
   void use_row(const Fields& row, int64_t line) {
@@ -204,57 +222,70 @@ class Collector {
       throw InputError(fmt::format("expected {} fields, as in the first line, found {}",
                                    header_.size(), row.size()));
     }
-    add(row[columns_.text], row[columns_.label], line);
+    add(line, [&](std::size_t i) { return row[indices_[i]]; });
   }
 
   /// `object`: a line of a .jsonl file.
-  void use_object(const nlohmann::json& object, int64_t line) {
+  void use_object(const nlohmann::ordered_json& object, int64_t line) {
     if (!object.is_object()) {
-      throw InputError(fmt::format("expected a JSON object with keys such as '{}', found {}",
-                                   printable(names_.text), object.type_name()));
+      throw InputError(fmt::format("expected a JSON object with keys such as {}, found {}",
+                                   quoted(columns_.front().name), object.type_name()));
     }
     Fields keys;
     for (const auto& [key, value] : object.items()) keys.push_back(key);
     if (header_.empty() || keys != header_) set_header(keys);
-    add(field_of(object.at(keys[columns_.text])), field_of(object.at(keys[columns_.label])), line);
+    add(line, [&](std::size_t i) {
+      const auto& value = object.at(keys[indices_[i]]);
+      if (value.is_array()) table_.lists.emplace(i, table_.line_numbers.size());
+      return field_of(value, columns_[i]);
+    });
   }
 
-  LabelledLines finish(const fs::path& path) && {
-    if (lines_.texts.empty()) throw InputError(path.string() + ": expected rows, found none");
-    return std::move(lines_);
+  Table finish(const fs::path& path) && {
+    if (table_.line_numbers.empty())
+      throw InputError(path.string() + ": expected rows, found none");
+    return std::move(table_);
   }
 
  private:
   void set_header(const Fields& header) {
-    columns_ = find_columns(header, names_);
+    indices_ = find_columns(header, columns_);
     header_ = header;
   }
 
   /// Returns the value of a key as a table contains it. Empty for null.
-  static std::string field_of(const nlohmann::json& value) {
+  static std::string field_of(const nlohmann::ordered_json& value, const TableColumn& column) {
     if (value.is_null()) return {};
-    if (value.is_structured()) {
-      throw InputError(fmt::format("expected a string or a number as text and label, found an {}",
+    if (value.is_object() || (value.is_array() && !column.may_be_list)) {
+      throw InputError(fmt::format("the column {}: expected a string{} or a number, found an {}",
+                                   quoted(column.name), column.may_be_list ? ", a list" : "",
                                    value.type_name()));
     }
     auto field = value.is_string() ? value.get<std::string>() : value.dump();
     if (field.find('\0') == std::string::npos) return field;
-    throw InputError(fmt::format("expected text, found a zero byte in '{}'", printable(field)));
+    throw InputError(fmt::format("the column {}: expected text, found a zero byte in '{}'",
+                                 quoted(column.name), printable(field)));
   }
 
-  void add(const std::string& text, const std::string& label, int64_t line) {
-    if (text.empty()) throw InputError("the text is empty");
-    if (label.empty()) throw InputError("the label is empty");
-    check_utf8(label, "the label");  // labels become names of classes in JSON
-    lines_.texts.push_back(text);
-    lines_.labels.push_back(label);
-    lines_.line_numbers.push_back(line);
+  /// Adds a row; `field(i)` returns the text of column i.
+  template <typename Field>
+  void add(int64_t line, const Field& field) {
+    for (std::size_t i = 0; i < columns_.size(); ++i) {
+      const auto& column = columns_[i];
+      auto text = field(i);
+      if (text.empty() && !column.may_be_empty)
+        throw InputError(fmt::format("the column {} is empty", quoted(column.name)));
+      if (column.encoding == TextEncoding::utf8)
+        check_utf8(text, fmt::format("the column {}", quoted(column.name)));
+      table_.columns[i].push_back(std::move(text));
+    }
+    table_.line_numbers.push_back(line);
   }
 
-  LabelledColumns names_;
+  const std::vector<TableColumn>& columns_;
   Fields header_;
-  Columns columns_{};
-  LabelledLines lines_;
+  std::vector<std::size_t> indices_;  // of the columns, in the header
+  Table table_;
 };
 
 /// Calls `use` with each line that is not blank, and its number.
@@ -273,13 +304,16 @@ bool has_table_extension(const fs::path& path) {
   return table_extension(path).has_value();
 }
 
-LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& columns,
-                                  int64_t max_bytes, TextEncoding encoding) {
+Table read_table(const fs::path& path, const std::vector<TableColumn>& columns, int64_t max_bytes) {
   const auto extension = table_extension(path);
   if (!extension) {
     throw InputError(fmt::format("{}: unknown table format, expected a {} file", path.string(),
                                  kTableExtensions));
   }
+  TORCH_CHECK_VALUE(!columns.empty(), "read_table requires columns, found none");
+  const bool is_utf8 = std::ranges::all_of(
+      columns, [](const auto& column) { return column.encoding == TextEncoding::utf8; });
+  const auto encoding = is_utf8 ? TextEncoding::utf8 : TextEncoding::bytes;
   Collector collector(columns);
   check_is_regular(path);
   const auto bytes = read_bytes(path, text_limit(max_bytes));
@@ -289,13 +323,13 @@ LabelledLines read_labelled_lines(const fs::path& path, const LabelledColumns& c
   };
   if (extension == Extension::jsonl) {
     for_each_line(content, [&](std::string_view text, int64_t line) {
-      in_line(line, [&] { collector.use_object(parse_json(text), line); });
+      in_line(line, [&] { collector.use_object(parse_ordered_json(text), line); });
     });
   } else {
-    TableReader(path, format_of(*extension, content), content, encoding,
-                [&](const Fields& row, int64_t line) {
-                  in_line(line, [&] { collector.use_row(row, line); });
-                })
+    CsvReader(path, format_of(*extension, content), content, encoding,
+              [&](const Fields& row, int64_t line) {
+                in_line(line, [&] { collector.use_row(row, line); });
+              })
         .read();
   }
   return std::move(collector).finish(path);
