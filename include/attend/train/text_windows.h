@@ -10,7 +10,8 @@ namespace attend::train {
 
 /// Splits tokens (N) into non-overlapping windows of `context` tokens; the last window may be
 /// shorter. Each token except the first is a target exactly once. Returns batches of at most `size`
-/// windows. Throws InputError for fewer than two tokens.
+/// windows. They are views of `tokens`, of any integer dtype. Throws InputError for fewer than two
+/// tokens.
 ///
 ///     const auto batches = text_windows(tokens, /*context=*/256, /*size=*/8);
 ///     const auto evaluation = evaluate(run.model, batches);
