@@ -1,0 +1,21 @@
+#pragma once
+
+#include "attend/io/tokenizer.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace attend::train {
+
+/// The special tokens around the tokens of a text, such as [CLS] and [SEP]; empty unless the
+/// tokenizer is that of a published model.
+struct SpecialTokens {
+  std::vector<int64_t> before;
+  std::vector<int64_t> after;
+
+  int64_t size() const { return std::ssize(before) + std::ssize(after); }
+};
+
+SpecialTokens special_tokens_of(const Tokenizer& tokenizer);
+
+}  // namespace attend::train
