@@ -4,9 +4,11 @@
 #include "attend/io/tokenizer.h"
 #include "attend/models/generation.h"
 #include "attend/models/model.h"
+#include "attend/train/example_task.h"
 #include "attend/train/task.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,18 +30,25 @@ ATTEND_API SequenceTokens answer_tokens(const Tokenizer& tokenizer);
 /// in the vocabulary.
 ATTEND_API std::vector<int64_t> encode_prompt(const Tokenizer& tokenizer, const std::string& text);
 
-/// Returns the probability of each class of N texts, (N, C) float32 on the CPU. `texts`: the tokens
+/// Does the same with at most `max_tokens` tokens; see `encode_text`.
+ATTEND_API EncodedText encode_prompt(const Tokenizer& tokenizer, const std::string& text,
+                                     int64_t max_tokens, TruncationSide side);
+
+/// Returns the probability of each class or label of N texts, (N, C) float32 on the CPU, or for a
+/// regression the number of each text, (N, 1). `texts`: the tokens
 /// of each text, at least one text and one token. Tokens of a text with more than `max_seq_len`
 /// tokens are removed from the side `truncate`. Throws c10::ValueError if the model is in training
 /// mode, there are no texts, or a text has no tokens.
 ATTEND_API torch::Tensor class_probabilities(SequenceClassifier& model,
                                              std::vector<std::vector<int64_t>> texts,
-                                             TruncationSide truncate = TruncationSide::right);
+                                             TruncationSide truncate = TruncationSide::right,
+                                             ProblemType type = {});
 
 /// Returns the probability of each class of a text, (C) float32 on the CPU. Tokens of a text with
-/// more than `max_seq_len` tokens are removed from the side `truncate`; for the same predictions as
-/// in training, pass `DataConfig::truncate`. Throws InputError if the text is empty or has
-/// a token that is not in the vocabulary, and c10::ValueError if the model is in training mode.
+/// more than `max_seq_len` tokens are removed from the side `truncate`, see `encode_text`; for the
+/// same predictions as in training, pass `DataConfig::truncate`. Throws InputError if the text is
+/// empty or has a token that is not in the vocabulary, and c10::ValueError if the model is in
+/// training mode.
 ///
 ///     auto probabilities = class_probabilities(classifier, *run.tokenizer, "so bad");
 ///     auto name = run.classes[probabilities.argmax().item<int64_t>()];
@@ -49,14 +58,16 @@ ATTEND_API torch::Tensor class_probabilities(SequenceClassifier& model, const To
 
 /// Returns the model's answer to the prompt of an example. A SequenceClassifier answers with the
 /// name of the most likely class. The other models generate text with greedy decoding. A
-/// LanguageModel generates as many tokens as `example.answer` has. Throws InputError if the prompt
-/// is empty or has a token that is not in the vocabulary, and c10::ValueError if the model is in
-/// training mode.
+/// LanguageModel generates as many tokens as `example.answer` has. `problem`: what a
+/// SequenceClassifier predicts; with several labels, their names are separated by commas. Throws
+/// InputError if the prompt is empty or has a token that is not in the vocabulary, and
+/// c10::ValueError if the model is in training mode.
 ///
 ///     // In the task `addition`, the last digit of the sum comes first: 46 is written as "64.".
 ///     answer(run.model, *run.tokenizer, run.classes, {"12+34=", "64."}) == "64."
 ATTEND_API std::string answer(Model& model, const Tokenizer& tokenizer,
-                              const std::vector<std::string>& classes, const Example& example);
+                              const std::vector<std::string>& classes, const Example& example,
+                              const Problem& problem = {});
 
 /// The output of a model for an example.
 struct Sample {
@@ -68,6 +79,10 @@ struct Sample {
   std::vector<int64_t> output_tokens;  ///< tokens that the model generated; none for a classifier
 };
 
+/// Returns whether the output of a sample is the expected one; std::nullopt for a continuation, and
+/// for a number, which is never exactly the expected one.
+ATTEND_API std::optional<bool> is_correct(const Sample& sample, const Problem& problem = {});
+
 /// Options of `make_samples`.
 struct SampleOptions {
   int64_t max_new_tokens = 200;  ///< length of a continuation
@@ -76,7 +91,8 @@ struct SampleOptions {
 
 /// Returns the model's answer to the prompt of an example, with its tokens. Throws as `answer`.
 ATTEND_API Sample answer_sample(Model& model, const Tokenizer& tokenizer,
-                                const std::vector<std::string>& classes, const Example& example);
+                                const std::vector<std::string>& classes, const Example& example,
+                                const Problem& problem = {});
 
 /// Returns the model's answers to the examples of `Task::samples`; see `answer`. The texts of a
 /// byte tokenizer may be invalid UTF-8. Throws c10::ValueError if the model is in training mode,
