@@ -52,9 +52,19 @@ torch::Tensor with_progress(const EmbedArguments& arguments, std::size_t num_tex
       }});
 }
 
+/// Throws InputError for a classifier of tokens, which has no vectors of texts.
+void check_pools(const SequenceClassifier& model, const EmbedArguments& arguments) {
+  if (model->config.pooling != Pooling::none) return;
+  throw InputError(
+      fmt::format("{0}: the model has no vectors of texts (pooling none); use "
+                  "attend predict {0}",
+                  arguments.model.directory()));
+}
+
 Embedded embed_with(Pretrained model, const EmbedArguments& arguments) {
   auto& encoder = model_as<SequenceClassifier>(
       model.model, fmt::format("{}: attend embed", arguments.model.directory()));
+  check_pools(encoder, arguments);
   Embedded embedded;
   std::vector<std::vector<int64_t>> tokens;
   arguments.texts.for_each([&](const std::string& text, const std::string& place) {
@@ -73,6 +83,7 @@ Embedded embed_with(train::Run run, const EmbedArguments& arguments) {
     return embed_with(as_pretrained(run), arguments);
   auto& classifier = model_as<SequenceClassifier>(
       run.model, fmt::format("{}: attend embed", arguments.model.directory()));
+  check_pools(classifier, arguments);
   Embedded embedded;
   std::vector<std::vector<int64_t>> tokens;
   arguments.texts.for_each([&](const std::string& text, const std::string& place) {

@@ -20,7 +20,7 @@ void list_tasks(bool json) {
                      {"model_kind", kind},
                      {"reads_file", task.reads_file()}});
     } else {
-      fmt::print("{:<20}{:<20}{}\n", task.name, kind, task.summary);
+      fmt::print("{:<22}{:<21}{}\n", task.name, kind, task.summary);
     }
   }
   if (json) fmt::print("{}\n", json_text(all));

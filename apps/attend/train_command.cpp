@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/io/tokenizers.h"
 #include "attend/train/device.h"
+#include "attend/train/initial_model.h"
 #include "attend/train/training_run.h"
 #include "commands.h"
 #include "error_message.h"
@@ -44,7 +45,7 @@ struct TrainArguments {
   bool has_begun = false;  ///< the launcher has started the same command before, which has begun
                            ///< the run in `out`
   bool print_config = false;
-  std::string init_from;  ///< directory of a run
+  std::string init_from;  ///< directory of a run, or folder of a published model
   bool serve = false;
   ServerAddress address = {};  ///< of the page, if `serve` is set
   ProcessesArguments processes = {};
@@ -111,6 +112,11 @@ int64_t steps_of(double epochs, const train::Recipe& recipe, const train::Task& 
   return static_cast<int64_t>(steps);
 }
 
+/// Returns the tokenizer of a run or of a published model; null if `path` is empty.
+std::shared_ptr<const Tokenizer> tokenizer_of(const fs::path& path) {
+  return path.empty() ? nullptr : train::InitialModel(path).tokenizer();
+}
+
 /// Makes the recipes of a command line.
 class Recipes {
  public:
@@ -130,8 +136,7 @@ class Recipes {
     if (!arguments_.resume.empty())
       return flags.over(train::RunDirectory::open(arguments_.resume).recipe());
     std::optional<train::Recipe> source;
-    if (!arguments_.init_from.empty())
-      source = train::RunDirectory::open(arguments_.init_from).recipe();
+    if (!arguments_.init_from.empty()) source = train::InitialModel(arguments_.init_from).recipe();
     return flags.resolve(file_, source);
   }
 
@@ -146,7 +151,7 @@ class Recipes {
       if (!arguments_.resume.empty()) train::RunDirectory::open(run).check_texts(recipe);
       std::optional<Activity> activity;
       if (is_rank_0_) activity.emplace(kPreparingData);
-      const auto task = tasks_(recipe, run.empty() ? nullptr : train::load_run_tokenizer(run));
+      const auto task = tasks_(recipe, tokenizer_of(run));
       recipe.training.max_steps = steps_of(arguments_.epochs, recipe, *task);
     };
     return {find_field("--epochs", "max_steps"), "--epochs", set};
@@ -259,8 +264,7 @@ void start_and_train(const TrainArguments& arguments, train::Recipe recipe,
     // Reads the data, which the task maker keeps, first: a signal that ends the process in the
     // meantime leaves no directory.
     const Activity activity(kPreparingData);
-    options.task_maker(
-        recipe, options.init_from.empty() ? nullptr : train::load_run_tokenizer(options.init_from));
+    options.task_maker(recipe, tokenizer_of(options.init_from));
     claimed.emplace(recipe);
   });
   const auto directory = claimed                    ? claimed->path()
@@ -416,8 +420,9 @@ void add_train_command(CLI::App& app) {
                 "directory of a run; training resumes from the latest checkpoint");
   command
       ->add_option("--init-from", arguments->init_from,
-                   "run whose best weights are the initial weights (fine-tuning); model and "
-                   "tokenizer are those of the run, and task and data too unless they are given")
+                   "run, or folder of a published model with config.json, whose weights are the "
+                   "initial weights (fine-tuning); model and tokenizer are those of the run, and "
+                   "task and data too unless they are given")
       ->type_name("DIR")
       ->group("Task")
       ->check(not_empty);
@@ -468,6 +473,7 @@ void add_train_command(CLI::App& app) {
       "  attend train --text book.txt --max-seq-len 128 --positions rotary\n"
       "  attend train --resume runs/deep\n"
       "  attend train --init-from runs/deep --lr 1e-4 --dropout 0.1 --out runs/tuned\n"
+      "  attend train --init-from bert-base-uncased --text reviews.csv --lr 3e-5\n"
       "  attend train --sweep lr=1e-3,3e-3 --sweep num_layers=2,4 --out runs/sweep\n"
       "  attend train --text book.txt --serve\n"
       "  attend train --print-config > recipe.toml && attend train recipe.toml");

@@ -1,5 +1,6 @@
 #include "attend/train/metrics_log.h"
 
+#include "attend/train/regression_metrics.h"
 #include "train/checksum.h"
 #include "train/json_lines.h"
 
@@ -133,6 +134,7 @@ void MetricsLog::on_progress(const Progress& progress) {
                {"tokens_per_second", progress.tokens_per_second},
                {"peak_memory", progress.peak_memory},
                {"skipped_steps", progress.skipped_steps}});
+  if (progress.loss_scale) line["loss_scale"] = *progress.loss_scale;
   file_->append(line.dump() + "\n");
 }
 
@@ -140,6 +142,12 @@ void MetricsLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   nlohmann::ordered_json line{
       {"step", step}, {"val_loss", evaluation.loss}, {"val_targets", evaluation.num_targets}};
   if (const auto accuracy = evaluation.accuracy()) line["val_accuracy"] = *accuracy;
+  if (evaluation.f1) line["val_f1"] = *evaluation.f1;
+  if (evaluation.moments.defined()) {
+    const auto metrics = regression_metrics(evaluation.moments);
+    line["val_mae"] = metrics.mae;
+    line["val_r2"] = metrics.r2;
+  }
   file_->append(line.dump() + "\n");
 }
 
@@ -156,12 +164,14 @@ void TensorBoardLog::on_progress(const Progress& progress) {
                               {"train/tokens_per_second", progress.tokens_per_second},
                               {"train/peak_memory", static_cast<double>(progress.peak_memory)}};
   if (progress.accuracy) scalars.push_back({"train/accuracy", *progress.accuracy});
+  if (progress.loss_scale) scalars.push_back({"train/loss_scale", *progress.loss_scale});
   file_->append(record(scalars_event(progress.step, scalars)));
 }
 
 void TensorBoardLog::on_evaluation(int64_t step, const Evaluation& evaluation) {
   std::vector<Scalar> scalars{{"val/loss", evaluation.loss}};
   if (const auto accuracy = evaluation.accuracy()) scalars.push_back({"val/accuracy", *accuracy});
+  if (evaluation.f1) scalars.push_back({"val/f1", *evaluation.f1});
   file_->append(record(scalars_event(step, scalars)));
 }
 

@@ -1,4 +1,4 @@
-// Checks recipes, reads and writes recipe files, and makes the models that recipes describe.
+// Reads and writes recipe files.
 #include "attend/train/recipe.h"
 
 #include "attend/input_error.h"
@@ -23,7 +23,7 @@ constexpr const char* kKindKey = "model.kind";
 constexpr const char* kCard = "expected";  // table of `RecipeCard`
 constexpr const char* kValues = "values";  // table of `CustomConfig::values`
 constexpr SizeLimit kLimit{std::size_t{16} << 20};
-constexpr std::array kTables{"data", "model", "training", kCard};
+constexpr std::array kTables{"data", "model", "lora", "training", kCard};
 constexpr std::array kCardKeys{"summary", "device", "seconds", "val_loss", "val_accuracy"};
 
 std::string full_key(const RecipeField& field) {
@@ -252,23 +252,15 @@ void choose_kind(const toml::table& table, const std::string& file, Recipe& reci
                                fmt::join(kModelKinds, ", "), name));
 }
 
-/// Sets the sizes that are not part of a recipe.
-struct SetSizes {
-  int64_t vocab_size;
-  int64_t num_classes;
-
-  void operator()(LanguageModelConfig& config) const { config.vocab_size = vocab_size; }
-  void operator()(SequenceClassifierConfig& config) const {
-    config.vocab_size = vocab_size;
-    config.num_classes = num_classes;
-  }
-  void operator()(Seq2SeqConfig& config) const {
-    config.source_vocab_size = vocab_size;
-    config.target_vocab_size = vocab_size;
-  }
-};
-
 }  // namespace
+
+LoraOptions LoraConfig::options() const {
+  LoraOptions options{
+      .rank = rank, .alpha = alpha, .dropout = dropout, .targets = {}, .rslora = rslora};
+  std::istringstream names(targets + ",");  // an empty name at the end is a target, too
+  for (std::string name; std::getline(names, name, ',');) options.targets.push_back(name);
+  return options;
+}
 
 StackConfig& Recipe::stack() {
   return std::visit([](auto& config) -> StackConfig& { return config.stack; }, model);
@@ -286,33 +278,16 @@ int64_t Recipe::max_seq_len() const {
   return std::visit([](const auto& config) { return config.max_seq_len; }, model);
 }
 
-void check_recipe(const Recipe& recipe) {
-  for (const auto& field : recipe_fields()) check_range(field, recipe, field.key);
-  try {
-    encoder_options(recipe.stack(), /*causal=*/true);
-  } catch (const c10::ValueError& error) {
-    // The message contains names of config fields. The recipe's keys have the same names.
-    throw InputError(error.what_without_backtrace());
+std::string with_line_breaks(std::string text, const DataConfig& data) {
+  const auto first = data.keep_carriage_returns ? text.npos : text.find("\r\n");
+  if (first == text.npos) return text;
+  auto to = text.begin() + static_cast<std::ptrdiff_t>(first);
+  for (auto from = to; from != text.end(); ++from) {
+    if (*from == '\r' && from + 1 != text.end() && from[1] == '\n') continue;
+    *to++ = *from;
   }
-}
-
-void check_training_config(const TrainingConfig& config) {
-  Recipe recipe;
-  recipe.training = config;
-  for (const auto& field : recipe_fields()) {
-    if (field.section == std::string_view("training")) check_range(field, recipe, field.key);
-  }
-}
-
-Model make_model(const Recipe& recipe, int64_t vocab_size, std::size_t num_classes) {
-  try {
-    auto config = recipe.model;
-    std::visit(SetSizes{vocab_size, static_cast<int64_t>(num_classes)}, config);
-    return attend::make_model(config);
-  } catch (const c10::ValueError& error) {
-    // The message contains names of config fields. The recipe's keys have the same names.
-    throw InputError(error.what_without_backtrace());
-  }
+  text.erase(to, text.end());
+  return text;
 }
 
 RecipeText read_recipe_text(const std::filesystem::path& path) {

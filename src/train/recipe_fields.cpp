@@ -22,6 +22,7 @@ constexpr const char* kFeedForwardGroup = "Model, feed-forward";
 constexpr const char* kPositionsGroup = "Model, positions";
 constexpr const char* kResidualGroup = "Model, norms and residual branches";
 constexpr const char* kDropoutGroup = "Model, dropout";
+constexpr const char* kLoraGroup = "Fine-tuning, low-rank adapters (LoRA)";
 constexpr const char* kLengthGroup = "Training, length and batches";
 constexpr const char* kOptimizerGroup = "Training, optimizer";
 constexpr const char* kReportsGroup = "Training, reports";
@@ -50,6 +51,11 @@ FieldRef data_field(Recipe& recipe) {
 template <auto... members>
 FieldRef stack_field(Recipe& recipe) {
   return &(recipe.stack().*....*members);
+}
+
+template <auto member>
+FieldRef lora_field(Recipe& recipe) {
+  return &(recipe.lora.*member);
 }
 
 template <auto member>
@@ -101,8 +107,8 @@ const std::vector<RecipeField>& recipe_fields() {
   static const std::vector<RecipeField> fields{
       {"", "task", "", "Task", "name of the task", 0, 0, recipe_field<&Recipe::task>},
       {"", "text", "FILE", "Task",
-       "UTF-8 file to train on (any bytes with --tokenizer byte): a text, or a table of labelled "
-       "lines; may be repeated, or be a pattern such as 'data/*.txt'",
+       "UTF-8 file to train on (any bytes with --tokenizer byte): a text, or a table or file of "
+       "tagged words, as the task reads it; may be repeated, or be a pattern such as 'data/*.txt'",
        0, 0, recipe_field<&Recipe::text>},
 
       {"data", "length", "SYMBOLS", "Data",
@@ -126,13 +132,57 @@ const std::vector<RecipeField>& recipe_fields() {
        "character tokenizer: refuse characters that are not in the vocabulary, or replace them by "
        "the token <unk>",
        0, 0, data_field<&DataConfig::unknown>},
-      {"data", "text_column", "NAME", "Data", "table: name of the column of texts", 0, 0,
-       data_field<&DataConfig::text_column>},
-      {"data", "label_column", "NAME", "Data", "table: name of the column of labels", 0, 0,
-       data_field<&DataConfig::label_column>},
+      {"data", "text_column", "NAME", "Data",
+       "table: name of the column of texts or words; columns without names: number of the column, "
+       "from 1",
+       0, 0, data_field<&DataConfig::text_column>},
+      {"data", "label_column", "NAME", "Data",
+       "table: name of the column of labels or tags; columns without names: number of the column, "
+       "from 1",
+       0, 0, data_field<&DataConfig::label_column>},
+      {"data", "prompt_column", "NAME", "Data", "table: name of the column of prompts", 0, 0,
+       data_field<&DataConfig::prompt_column>},
+      {"data", "answer_column", "NAME", "Data", "table: name of the column of answers", 0, 0,
+       data_field<&DataConfig::answer_column>},
+      {"data", "messages_column", "NAME", "Data",
+       ".jsonl: name of the column of chats (lists of messages), read instead of prompts and "
+       "answers [none]",
+       0, 0, data_field<&DataConfig::messages_column>},
+      {"data", "problem_type", "", "Data",
+       "table: what the labels are: one class per text, any number of labels per text, or a "
+       "number; "
+       "the last two names are those of tasks of their own",
+       0, 0, data_field<&DataConfig::problem_type>},
+      {"data", "label_separator", "TEXT", "Data",
+       "table, multi-label: text between two labels in the column of labels", 0, 0,
+       data_field<&DataConfig::label_separator>},
+      {"data", "threshold", "PROBABILITY", "Data",
+       "table, multi-label: smallest probability of a predicted label", 0, 1,
+       data_field<&DataConfig::threshold>},
       {"data", "truncate", "", "Data",
        "table: side from which tokens of texts longer than max_seq_len are removed", 0, 0,
        data_field<&DataConfig::truncate>},
+      {"data", "class_weights", "WEIGHTS", "Data",
+       "table: weights of the classes in the training loss: none, balanced (inverse to the number "
+       "of "
+       "texts of each class), or a number for each class, separated by commas, in the order of "
+       "their "
+       "names",
+       0, 0, data_field<&DataConfig::class_weights>},
+      {"data", "stratify", "", "Data",
+       "table: split each class in the same ratio into training and validation data", 0, 1,
+       data_field<&DataConfig::stratify>, /*zero=*/"", /*before=*/"false"},
+      {"data", "mask_probability", "FRACTION", "Data",
+       "masked-lm: fraction of the tokens of a sequence that are predicted", 0.001, 0.999,
+       data_field<&DataConfig::mask_probability>},
+      {"data", "keep_carriage_returns", "", "Data",
+       "keep the line breaks CR LF of texts instead of reading them as LF", 0, 1,
+       data_field<&DataConfig::keep_carriage_returns>, /*zero=*/"", /*before=*/"true"},
+      {"data", "token_dir", "DIR", "Data",
+       "directory of the token files of texts larger than --max-text-bytes; empty = attend/tokens "
+       "in "
+       "the user's cache",
+       0, 0, data_field<&DataConfig::token_dir>},
 
       {"model", "num_layers", "BLOCKS", kSizeGroup,
        "number of transformer blocks; 0 = embeddings and head only", 0, 1000,
@@ -185,12 +235,16 @@ const std::vector<RecipeField>& recipe_fields() {
       {"model", "type_vocab_size", "TYPES", "Model",
        "number of token types, such as 2 for the two segments of BERT; 0 = none", 0, kMaxSize,
        model_field<&SequenceClassifierConfig::type_vocab_size>},
-      {"model", "pooling", "", "Model", "pooling of the sequence for classification", 0, 0,
+      {"model", "pooling", "", "Model",
+       "pooling of the sequence for classification; none = classify each token", 0, 0,
        model_field<&SequenceClassifierConfig::pooling>},
       {"model", "pooler", "", "Model", "linear layer with tanh after pooling (BERT)", 0, 1,
        model_field<&SequenceClassifierConfig::pooler>},
       {"model", "normalize", "", "Model", "divide the pooled vector by its L2 norm", 0, 1,
        model_field<&SequenceClassifierConfig::normalize>},
+      {"model", "masked_lm", "", "Model",
+       "predict masked tokens instead of classes (BERT); set by the task", 0, 1,
+       model_field<&SequenceClassifierConfig::masked_lm>},
       {"model", "num_decoder_layers", "BLOCKS", kSizeGroup,
        "number of decoder blocks; -1 = num_layers", -1, 1000,
        model_field<&Seq2SeqConfig::num_decoder_layers>},
@@ -295,6 +349,23 @@ const std::vector<RecipeField>& recipe_fields() {
       {"model", "initialization", "", "Model", "weight initialization", 0, 0,
        stack_field<&StackConfig::initialization>},
 
+      {"lora", "lora_rank", "", kLoraGroup,
+       "rank of the adapters, which are trained instead of the weights; requires --init-from; 0 = "
+       "train all weights",
+       0, 4096, lora_field<&LoraConfig::rank>},
+      {"lora", "lora_alpha", "", kLoraGroup,
+       "scale of the adapters: their products are multiplied by alpha / rank", 1e-6, 1e6,
+       lora_field<&LoraConfig::alpha>},
+      {"lora", "lora_dropout", "FRACTION", kLoraGroup, "dropout of the input of the adapters", 0,
+       0.99, lora_field<&LoraConfig::dropout>},
+      {"lora", "lora_targets", "NAME,...", kLoraGroup,
+       "names of the linear layers with adapters, or of modules that contain them: qkv, query, "
+       "key, "
+       "value, out, feed_forward, up, gate, down, head, ...",
+       0, 0, lora_field<&LoraConfig::targets>},
+      {"lora", "lora_rslora", "", kLoraGroup, "multiply by alpha / sqrt(rank) instead", 0, 1,
+       lora_field<&LoraConfig::rslora>},
+
       {"training", "max_steps", "STEPS", kLengthGroup, "number of optimizer steps", 1, kMaxInteger,
        training_field<&TrainingConfig::max_steps>},
       {"training", "batch_size", "SEQUENCES", kLengthGroup,
@@ -336,8 +407,9 @@ const std::vector<RecipeField>& recipe_fields() {
        "coefficient of the load-balancing loss of a mixture of experts", 0, 100,
        training_field<&TrainingConfig::router_aux_loss_coef>},
       {"training", "precision", "", "Training",
-       "precision of the forward and backward pass; bf16 is mixed precision with fp32 weights", 0,
-       0, training_field<&TrainingConfig::precision>},
+       "precision of the forward and backward pass; bf16 and fp16 are mixed precision with fp32 "
+       "weights, fp16 with dynamic loss scaling",
+       0, 0, training_field<&TrainingConfig::precision>},
       {"training", "on_nonfinite", "", "Training",
        "action at a step whose loss or gradient is NaN or infinite", 0, 0,
        training_field<&TrainingConfig::on_nonfinite>},
@@ -348,8 +420,13 @@ const std::vector<RecipeField>& recipe_fields() {
        "over the validation data; the best weights are evaluated on all validation data at the "
        "end; 0 = no maximum",
        0, kMaxInteger, training_field<&TrainingConfig::eval_batches>},
+      {"training", "best_metric", "", kLengthGroup,
+       "validation metric that selects the best weights and that patience follows; f1 = macro F1 "
+       "of a classifier, or F1 of entities",
+       0, 0, training_field<&TrainingConfig::best_metric>},
       {"training", "patience", "EVALUATIONS", kLengthGroup,
-       "early stopping after this number of evaluations without a lower validation loss; 0 = off",
+       "early stopping after this number of evaluations without a better validation metric "
+       "(--best-metric); 0 = off",
        0, kMaxInteger, training_field<&TrainingConfig::patience>},
       {"training", "checkpoint_every", "STEPS", kReportsGroup, "steps between checkpoints", 1,
        kMaxInteger, training_field<&TrainingConfig::checkpoint_every>},

@@ -5,6 +5,7 @@
 #include "attend/io/safetensors.h"
 #include "attend/io/tokenizers.h"
 #include "attend/io/utf8.h"
+#include "attend/nn/lora.h"
 #include "attend/nn/parameter_count.h"
 #include "attend/tokenizers/published_tokenizer.h"
 #include "attend/train/recipe_fields.h"
@@ -14,6 +15,7 @@
 #include "train/checksum.h"
 #include "train/run_files.h"
 #include "train/run_record.h"
+#include "train/source_model.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -78,7 +80,7 @@ FoundWeights read_weights(const RunDirectory& run, Weights weights) {
     throw InputError(fmt::format("{}: no checkpoint has been saved yet{}", directory,
                                  RunDirectory::replaced_clause(run.path())));
   }
-  const auto file = run.file(RunFiles::model);
+  const auto file = run.weights_file();
   if (!fs::exists(file) && !fs::exists(run.file(RunFiles::summary))) {
     throw InputError(
         fmt::format("{0}: no best weights: the run has no evaluation with a finite validation loss "
@@ -107,6 +109,11 @@ void check_has_recipe(const RunRecord& record) {
 std::unique_ptr<Tokenizer> load_run_tokenizer(const fs::path& directory) {
   auto published = load_published_tokenizer(directory);
   return published ? std::move(published) : load_tokenizer(directory);
+}
+
+void Run::merge_adapters() {
+  merge_and_remove_lora(module_of(model));
+  recipe = merged_recipe(recipe);
 }
 
 std::unique_ptr<Task> Run::make_task() const {
@@ -170,7 +177,7 @@ RunDirectory RunDirectory::resume(const fs::path& path, const RunRecord& now) {
   // the checks.
   RunDirectory run(path, std::make_unique<RunLock>(path));
   run.check_files();
-  if (fs::exists(run.file(RunFiles::model))) run.weights_header();  // throws for another run
+  if (fs::exists(run.weights_file())) run.weights_header();  // throws for another run
   auto differences = differences_of(run.record(), now);
   for (const auto& [name, text] : now.texts) {
     if (name != RunFiles::recipe && read_bytes(path / name) != text)
@@ -203,7 +210,7 @@ Recipe RunDirectory::recipe() const {
         "{}: not trained from a recipe; use RunDirectory::load_weights with your module",
         path_.string()));
   }
-  auto recipe = read_recipe(path, Recipe{});
+  auto recipe = read_recipe(path, recipe_before_keys(record_.fixed));
   with_source(path.string(), [&] {
     check_recipe(recipe);
     const auto differences = differences_of(record_.fixed, fixed_values(recipe));
@@ -279,14 +286,18 @@ void RunDirectory::save_recipe(const std::string& toml) {
   save();
 }
 
+fs::path RunDirectory::weights_file() const {
+  return file(record_.base ? RunFiles::adapter : RunFiles::model);
+}
+
 std::optional<Weights> RunDirectory::available_weights() const {
-  if (fs::exists(file(RunFiles::model))) return Weights::best;
+  if (fs::exists(weights_file())) return Weights::best;
   if (!checkpoints().latest().empty()) return Weights::last;
   return std::nullopt;
 }
 
 SafetensorsHeader RunDirectory::weights_header() const {
-  const auto path = file(RunFiles::model);
+  const auto path = weights_file();
   auto header = read_safetensors_header(path);
   check_run_id(path, metadata_value(header.metadata, kRunId), record_.run_id);
   return header;
@@ -298,7 +309,12 @@ std::map<std::string, torch::Tensor> RunDirectory::state_dict(Weights weights) c
 
 void RunDirectory::load_weights(ModuleRef module, Weights weights) const {
   const auto found = read_weights(*this, weights);
-  with_source(found.path.string(), [&] { load_state_dict(module, found.tensors); });
+  with_source(found.path.string(), [&] {
+    if (record_.base)
+      load_some(module, found.tensors);
+    else
+      load_state_dict(module, found.tensors);
+  });
 }
 
 Run RunDirectory::load(Weights weights) const {
@@ -312,7 +328,15 @@ Run RunDirectory::load(Weights weights) const {
     const UninitializedWeights guard(torch::kFloat);  // `load_weights` copies all weights
     return make_model(recipe, tokenizer->size(), record_.classes.size());
   }();
-  load_weights(module_of(model), weights);
+  if (record_.base) {
+    const RngGuard rng(rng_state({torch::kCPU}));
+    const auto found = read_weights(*this, weights);
+    const auto base = with_source(path_.string(), [&] { return load_base(record_.base.value()); });
+    with_source(found.path.string(),
+                [&] { load_adapted(recipe, record_.classes, model, found.tensors, base); });
+  } else {
+    load_weights(module_of(model), weights);
+  }
   module_of(model).eval();
   return {.recipe = std::move(recipe),
           .tokenizer = std::move(tokenizer),
@@ -327,11 +351,10 @@ void RunDirectory::check_in_place(const std::string& lost) const {
 
 void RunDirectory::save_best(const std::map<std::string, torch::Tensor>& weights) {
   save_in_place("the best weights", [&] {
-    save_safetensors(file(RunFiles::model),
-                     {.tensors = weights,
-                      .metadata = {{"format", "pt"},
-                                   {kRunId, record_.run_id},
-                                   {kWeightsChecksum, checksum_of(weights)}}});
+    save_safetensors(weights_file(), {.tensors = weights,
+                                      .metadata = {{"format", "pt"},
+                                                   {kRunId, record_.run_id},
+                                                   {kWeightsChecksum, checksum_of(weights)}}});
   });
 }
 
@@ -385,6 +408,7 @@ void RunDirectory::finish_run(ConstModuleRef module, const TrainResult& result) 
                      .train_loss = state.train_loss,
                      .val_loss = best.loss,
                      .val_accuracy = best.accuracy(),
+                     .val_f1 = best.f1,
                      .skipped_steps = state.skipped_steps};
   if (const auto report = file(RunFiles::report_text); fs::exists(report))
     summary.files[RunFiles::report_text] = checksum_of_file(report);

@@ -60,9 +60,9 @@ bool is_in_place(int descriptor, const fs::path& path) {
 constexpr std::array kFilesOfRun{
     RunFiles::checkpoints, RunFiles::tensorboard, RunFiles::metrics,      RunFiles::samples,
     RunFiles::embeddings,  EmbeddingFiles::table, EmbeddingFiles::tokens, EmbeddingFiles::config,
-    RunFiles::model,       RunFiles::report_text, RunFiles::report_page,  kTokenizerFile,
-    kSubwordFile,          kPublishedFile,        RunFiles::data,         RunFiles::summary,
-    RunFiles::recipe};
+    RunFiles::model,       RunFiles::adapter,     RunFiles::report_text,  RunFiles::report_page,
+    kTokenizerFile,        kSubwordFile,          kPublishedFile,         RunFiles::data,
+    RunFiles::summary,     RunFiles::recipe};
 
 /// Returns a hidden path beside a directory, such as runs/.demo.replaced for runs/demo. Commands
 /// that look for runs skip hidden directories, and users do not name runs so.
@@ -104,6 +104,10 @@ bool is_free(const fs::path& directory) {
 
 bool has_checkpoint(const fs::path& directory) {
   return !CheckpointStore(directory / RunFiles::checkpoints).latest().empty();
+}
+
+bool has_best_weights(const fs::path& directory) {
+  return fs::exists(directory / RunFiles::model) || fs::exists(directory / RunFiles::adapter);
 }
 
 bool has_replaced(const fs::path& directory) {
@@ -276,7 +280,7 @@ std::unique_ptr<RunLock> lock_new_run(const fs::path& directory, bool overwrite)
   }
   // A run without a checkpoint, which has replaced an unfinished run, is less than that one.
   const bool has_weights =
-      has_checkpoint(path) || (fs::exists(path / RunFiles::model) && !fs::exists(unfinished));
+      has_checkpoint(path) || (has_best_weights(path) && !fs::exists(unfinished));
   if (has_weights) {
     fs::remove_all(unfinished);
     const auto& moved = has_replaced(path) ? unfinished : replaced;

@@ -66,16 +66,13 @@ void remove_other_snapshots(const fs::path& folder, const std::vector<int64_t>& 
   for (const auto& path : removed) fs::remove(path);
 }
 
-nlohmann::ordered_json to_json(const Sample& sample) {
+nlohmann::ordered_json to_json(const Sample& sample, const Problem& problem) {
   const auto text = [](const std::string& bytes) { return replace_invalid_utf8(bytes); };
   nlohmann::ordered_json json{{"input", text(sample.input)}, {"output", text(sample.output)}};
-  if (sample.expected.empty()) {
-    json["expected"] = nullptr;
-    json["correct"] = nullptr;
-  } else {
-    json["expected"] = text(sample.expected);
-    json["correct"] = sample.output == sample.expected;
-  }
+  json["expected"] = nullptr;
+  json["correct"] = nullptr;
+  if (!sample.expected.empty()) json["expected"] = text(sample.expected);
+  if (const auto correct = is_correct(sample, problem)) json["correct"] = *correct;
   json["input_tokens"] = sample.input_tokens;
   json["output_tokens"] = sample.output_tokens;
   return json;
@@ -115,7 +112,7 @@ void RunHistory::record(int64_t step) {
   try {
     for (const auto& sample :
          make_samples(model_, task_, {.max_new_tokens = kNewTokens, .seed = seed_}))
-      samples.push_back(to_json(sample));
+      samples.push_back(to_json(sample, task_.problem()));
   } catch (const c10::Error&) {  // the logits are not finite
     samples.clear();
   }

@@ -22,8 +22,8 @@ namespace train {
 /// `samples.jsonl` has a line for each evaluation: `{"step": 20, "samples": [{"input": "dab=",
 /// "output": "abd.", "expected": "abd.", "correct": true, "input_tokens": [3, 0, 1, 27],
 /// "output_tokens": [0, 1, 3, 26]}]}`. `expected` and `correct` are null for a continuation, which
-/// has 64 tokens. Invalid UTF-8 in a text is replaced, so that only the tokens are exact. The list
-/// is empty if the logits were not finite.
+/// has 64 tokens; `correct` is null for a number, too. Invalid UTF-8 in a text is replaced, so that
+/// only the tokens are exact. The list is empty if the logits were not finite.
 ///
 /// The folder `embeddings` has at most 50 snapshots, files such as `step-000000020.safetensors`. If
 /// there are more evaluations, only the snapshots of every 2nd, 4th, 8th, ... evaluation are kept.

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/utsname.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
 #include <fstream>
@@ -46,11 +47,15 @@ auto read_json(const std::filesystem::path& path, const char* advice, const Conv
 
 // Optional keys of summary.json.
 constexpr const char* kValAccuracy = "val_accuracy";
+constexpr const char* kValF1 = "val_f1";
 constexpr const char* kSkippedSteps = "skipped_steps";
 constexpr const char* kResultFiles = "files";
 
 constexpr const char* kNextRecipe = "next_recipe";  // key of `RunRecord::next_recipe`
-constexpr const char* kRecipeName = "recipe";       // key of `RunRecord::recipe_name`
+constexpr const char* kBase = "base";               // key of `RunRecord::base`
+constexpr const char* kBasePath = "path";
+constexpr const char* kBaseChecksum = "checksum";
+constexpr const char* kRecipeName = "recipe";  // key of `RunRecord::recipe_name`
 
 std::string random_id() {
   std::random_device random;
@@ -106,7 +111,8 @@ Provenance provenance_from(const Json& json) {
 bool is_fixed(const RecipeField& field) {
   const std::string_view section = field.section;
   const std::string_view key = field.key;
-  return section == "training" ? key == "optimizer" || key == "seed" : !field.is_paths();
+  return section == "training" ? key == "optimizer" || key == "seed"
+                               : !field.is_paths() && key != "token_dir";
 }
 
 /// Adds a line to `differences` if `run` and `now` differ. `what`: name of the compared value.
@@ -126,6 +132,21 @@ std::string find(const std::map<std::string, std::string>& values, const std::st
 std::pair<std::string, std::string> parts_of(const std::string& data_checksum) {
   const auto end = std::min(data_checksum.find('-'), data_checksum.size());
   return {data_checksum.substr(0, end), data_checksum.substr(end)};
+}
+
+std::optional<BaseModel> base_in(const Json& json) {
+  const auto found = json.find(kBase);
+  if (found == json.end()) return std::nullopt;
+  return BaseModel{.path = found->at(kBasePath), .checksum = found->at(kBaseChecksum)};
+}
+
+/// Adds the values of the keys that did not exist when the run was written. A run of a custom
+/// module has none of them.
+std::map<std::string, std::string> with_later_keys(std::map<std::string, std::string> fixed) {
+  const auto kind = find(fixed, "kind");
+  if (std::ranges::find(kModelKinds, kind) != kModelKinds.end())
+    fixed.merge(fixed_values(recipe_before_keys(fixed)));
+  return fixed;
 }
 
 }  // namespace
@@ -215,6 +236,8 @@ std::string to_json(const RunRecord& record) {
             {"fixed", record.fixed},
             {"files", record.files}};
   if (!record.init_from.empty()) json[kInitFrom] = record.init_from;
+  if (record.base)
+    json[kBase] = {{kBasePath, record.base->path}, {kBaseChecksum, record.base->checksum}};
   if (!record.next_recipe.empty()) json[kNextRecipe] = record.next_recipe;
   if (!record.recipe_name.empty()) json[kRecipeName] = record.recipe_name;
   return to_text_with_checksum(json);
@@ -226,9 +249,10 @@ RunRecord read_record(const std::filesystem::path& path) {
             .provenance = provenance_from(json.at("provenance")),
             .data_checksum = json.at("checksum"),
             .classes = json.at("classes"),
-            .fixed = json.at("fixed"),
+            .fixed = with_later_keys(json.at("fixed")),
             .files = json.at("files"),
             .init_from = json.value(kInitFrom, std::string()),
+            .base = base_in(json),
             .recipe_name = json.value(kRecipeName, std::string()),
             .next_recipe = json.value(kNextRecipe, std::string())};
   });
@@ -246,6 +270,7 @@ Json to_object(const RunSummary& summary) {
                {"train_loss", summary.train_loss},
                {"val_loss", summary.val_loss}});
   if (summary.val_accuracy) json[kValAccuracy] = *summary.val_accuracy;
+  if (summary.val_f1) json[kValF1] = *summary.val_f1;
   if (summary.skipped_steps > 0) json[kSkippedSteps] = summary.skipped_steps;
   if (!summary.files.empty()) json[kResultFiles] = summary.files;
   return json;
@@ -271,6 +296,7 @@ RunSummary read_summary(const std::filesystem::path& path) {
         .val_loss = json.at("val_loss"),
         .val_accuracy =
             json.contains(kValAccuracy) ? std::optional<double>(json[kValAccuracy]) : std::nullopt,
+        .val_f1 = json.contains(kValF1) ? std::optional<double>(json[kValF1]) : std::nullopt,
         .skipped_steps = json.value(kSkippedSteps, int64_t{0}),
         .files = json.value(kResultFiles, std::map<std::string, std::string>())};
   });
@@ -289,6 +315,17 @@ std::map<std::string, std::string> fixed_values(const Recipe& recipe) {
     if (is_fixed(field)) values[field.key] = value_text(field, recipe);
   }
   return values;
+}
+
+Recipe recipe_before_keys(const std::map<std::string, std::string>& fixed) {
+  auto toml = fmt::format("model.kind = '{}'\n", find(fixed, "kind"));
+  const auto task = std::ranges::find(tasks(), find(fixed, "task"), &TaskInfo::name);
+  for (const auto& field : recipe_fields()) {
+    if (*field.before == '\0' || task == tasks().end()) continue;
+    if (std::ranges::find(task->data_keys, field.key) != task->data_keys.end())
+      toml += fmt::format("{}.{} = {}\n", field.section, field.key, field.before);
+  }
+  return parse_recipe({RunFiles::data, toml}, Recipe{});
 }
 
 RunRecord new_record(const Recipe& recipe, const Task& task) {

@@ -36,6 +36,11 @@ inline constexpr const char* kCustomKind = "custom";
 /// key `kind`, and some values of the recipe, with their keys.
 ATTEND_API std::map<std::string, std::string> fixed_values(const Recipe& recipe);
 
+/// Returns the values of a run that was written before any key of recipes existed: the defaults, or
+/// `RecipeField::before`. The recipe of the run is read over them. `fixed`: `RunRecord::fixed`, of
+/// a model of this library.
+ATTEND_API Recipe recipe_before_keys(const std::map<std::string, std::string>& fixed);
+
 /// Key of the run's id in data.json, in summary.json, in the manifests of checkpoints, and in the
 /// metadata of model.safetensors.
 inline constexpr const char* kRunId = "run_id";
@@ -51,7 +56,8 @@ ATTEND_API void identify(RunRecord& record);
 
 /// Returns the text of data.json.
 ATTEND_API std::string to_json(const RunRecord& record);
-/// Reads data.json. Throws InputError with the name of the file if it is missing or damaged.
+/// Reads data.json. `fixed` also has the keys that are newer than the run. Throws InputError with
+/// the name of the file if it is missing or damaged.
 ATTEND_API RunRecord read_record(const std::filesystem::path& path);
 
 /// Returns a JSON object with the fields of `summary` that are not empty. NaN becomes null.

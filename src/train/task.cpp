@@ -1,8 +1,10 @@
 #include "attend/train/task.h"
 
 #include "attend/input_error.h"
+#include "attend/io/vocabulary.h"
 #include "attend/train/nearest_name.h"
 #include "attend/train/recipe_fields.h"
+#include "train/checksum.h"
 #include "train/tasks/tasks.h"
 
 #include <fmt/format.h>
@@ -25,6 +27,9 @@ std::vector<TaskInfo> all_tasks() {
                             translation_task(),
                             text_task(),
                             labelled_lines_task(),
+                            answers_task(),
+                            token_classification_task(),
+                            masked_lm_task(),
                         });
   for (auto& task : all) task.defaults.task = task.name;
   return all;
@@ -65,6 +70,23 @@ void check_data_keys(const TaskInfo& task, const Recipe& recipe) {
   }
 }
 
+/// Throws InputError if the classifier of a recipe predicts something else than the task requires:
+/// the sequence, each token or masked tokens.
+void check_outputs(const TaskInfo& task, const Recipe& recipe) {
+  const auto* config = std::get_if<SequenceClassifierConfig>(&recipe.model);
+  if (config == nullptr) return;
+  const auto& wanted = std::get<SequenceClassifierConfig>(task.defaults.model);
+  if (config->masked_lm != wanted.masked_lm) {
+    throw InputError(fmt::format("the task {} requires masked_lm {}, found {}", task.name,
+                                 wanted.masked_lm, config->masked_lm));
+  }
+  const bool tags = wanted.pooling == Pooling::none;
+  if (wanted.masked_lm || (config->pooling == Pooling::none) == tags) return;
+  throw InputError(fmt::format("the task {} requires {}, found pooling {}", task.name,
+                               tags ? "pooling none" : "pooling mean, max or first",
+                               to_string(config->pooling)));
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> tokenizer_for(const Recipe& recipe, std::string_view text,
@@ -80,6 +102,20 @@ const std::vector<std::string>& files_of(const Recipe& recipe) {
         fmt::format("the task '{}' needs a file, found none: set `text = FILE`", recipe.task));
   }
   return recipe.text;
+}
+
+std::string checksum_of_files(const std::vector<std::string>& paths) {
+  uint32_t checksum = 0;
+  for (const auto& path : paths) checksum = crc32c_of_file(path, checksum);
+  return checksum_text(checksum);
+}
+
+void check_text(const Tokenizer& tokenizer, const std::string& text, bool can_change) {
+  changing_unknown_token(&UnknownTokenError::without_place, [&] {
+    changing_unknown_token(
+        can_change ? &UnknownTokenError::with_options : &UnknownTokenError::with_fixed_tokenizer,
+        [&] { tokenizer.encode(text); });
+  });
 }
 
 DataNote files_note(std::string name, const std::vector<std::string>& paths,
@@ -103,6 +139,7 @@ std::unique_ptr<Task> make_task(const Recipe& recipe, std::shared_ptr<const Toke
                                  wanted, model_kind(recipe.model)));
   }
   check_data_keys(task, recipe);
+  check_outputs(task, recipe);
   if (!recipe.text.empty() && !task.reads_file()) {
     throw InputError(fmt::format("the task {} does not read a file, but `text` is set to '{}'",
                                  recipe.task, paths_text(recipe.text)));

@@ -3,6 +3,7 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/nn/eval_guard.h"
+#include "attend/nn/lora.h"
 #include "attend/train/recipe.h"
 #include "attend/train/sharded_optimizer.h"
 #include "ops/rng_state.h"
@@ -35,6 +36,7 @@ constexpr const char* kOptimizer = "optimizer.";
 constexpr const char* kSampler = "sampler.";
 const std::string kRandom = "random.";
 constexpr const char* kObjective = "objective.";
+constexpr const char* kScaler = "scaler.";
 // Name of a uint8 tensor with one element per parameter: 1 if the parameter requires a gradient. A
 // parameter that several modules share is counted once.
 constexpr const char* kRequiresGrad = "requires_grad";
@@ -71,6 +73,29 @@ class Stopwatch {
   double& seconds_;
   Clock::time_point start_ = Clock::now();
 };
+
+/// Returns the metric of an evaluation, the higher the better; std::nullopt if there is none.
+std::optional<double> score(const Evaluation& evaluation, BestMetric metric) {
+  if (metric == BestMetric::loss) return -evaluation.loss;
+  return metric == BestMetric::accuracy ? evaluation.accuracy() : evaluation.f1;
+}
+
+/// Returns the metric of an evaluation. Throws InputError if the evaluation does not have it.
+double required_score(const Evaluation& evaluation, BestMetric metric) {
+  if (const auto value = score(evaluation, metric)) return *value;
+  throw InputError(
+      fmt::format("best_metric is {}, which the evaluation does not have, expected loss{}",
+                  to_string(metric), evaluation.accuracy() ? " or accuracy" : ""));
+}
+
+/// True if `best` is empty or does not have the metric, as in a run that followed another one, or
+/// if the finite evaluation `last` is better. An earlier evaluation of the same value stays the
+/// best.
+bool is_better(const Evaluation& last, const std::optional<Evaluation>& best, BestMetric metric) {
+  const auto value = required_score(last, metric);
+  const auto best_value = best ? score(*best, metric) : std::nullopt;
+  return std::isfinite(last.loss) && (!best_value || value > *best_value);
+}
 
 bool all_finite(const Tensors& tensors) {
   return std::all_of(tensors.begin(), tensors.end(), [](const auto& item) {
@@ -135,17 +160,21 @@ std::vector<torch::Tensor> checked_parameters(const torch::nn::Module& module) {
   return parameters;
 }
 
-/// Scales the gradients so that the norm of all of them is at most `max_norm`, if it is not 0, and
-/// returns the norm that they had. Does the same as torch::nn::utils::clip_grad_norm_, which on a
-/// GPU starts two kernels per parameter: in a small model, these take a large part of a step.
-double clip_gradients(const std::vector<torch::Tensor>& parameters, double max_norm) {
-  if (max_norm == 0.0) max_norm = INFINITY;
-  const torch::NoGradGuard no_grad;
+std::vector<torch::Tensor> gradients_of(const std::vector<torch::Tensor>& parameters) {
   std::vector<torch::Tensor> gradients;
   for (const auto& parameter : parameters) {
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
   }
+  return gradients;
+}
+
+/// Scales the gradients so that the norm of all of them is at most `max_norm`, if it is not 0, and
+/// returns the norm that they had. Does the same as torch::nn::utils::clip_grad_norm_, which on a
+/// GPU starts two kernels per parameter: in a small model, these take a large part of a step.
+double clip_gradients(const std::vector<torch::Tensor>& gradients, double max_norm) {
   if (gradients.empty()) return 0.0;
+  if (max_norm == 0.0) max_norm = INFINITY;
+  const torch::NoGradGuard no_grad;
   const auto norm = torch::stack(at::_foreach_norm(gradients, 2)).norm();
   at::_foreach_mul_(gradients, (max_norm / (norm + 1e-6)).clamp_max(1.0));
   return norm.item<double>();
@@ -213,6 +242,7 @@ Trainer::Trainer(std::shared_ptr<Objective> objective, const TrainingConfig& con
       sampler_(static_cast<uint64_t>(config.seed)) {
   check_training_config(config);
   check_processes(processes_, config);
+  if (config.precision == Precision::fp16) scaler_.emplace();
   const bool is_sharded = std::dynamic_pointer_cast<ShardedOptimizer>(optimizer_) != nullptr;
   if (shard_optimizer && !is_sharded && processes_->world_size() > 1) {
     auto whole = std::dynamic_pointer_cast<Optimizer>(optimizer_);
@@ -302,13 +332,21 @@ void Trainer::step(const TrainerHooks& hooks) {
   others_.clear();
   broadcast_buffers(*processes_, module());
   forward_backward(draw(config_.gradient_accumulation_steps));
-  progress_.grad_norm = clip_gradients(parameters_, config_.max_grad_norm);
-  if (std::isfinite(state_.train_loss) && std::isfinite(progress_.grad_norm)) {
+  const auto gradients = gradients_of(parameters_);
+  if (scaler_) scaler_->unscale(gradients);
+  progress_.grad_norm = clip_gradients(gradients, config_.max_grad_norm);
+  // All processes have the same loss and gradients, so they skip the same steps.
+  const bool is_finite = std::isfinite(state_.train_loss) && std::isfinite(progress_.grad_norm);
+  // A smaller scale helps gradients that overflow in float16, but not a loss.
+  const bool scale_is_large =
+      scaler_ && scaler_->factor() > 1.0 && std::isfinite(state_.train_loss);
+  if (is_finite) {
     set_lr(*optimizer_, progress_.lr);
     optimizer_->step();
   } else {
-    skip_step(hooks);
+    skip_step(hooks, scale_is_large);
   }
+  if (scaler_ && (is_finite || scale_is_large)) scaler_->update(is_finite);
   ++state_.step;
   state_.evaluation_pending = is_evaluation_step(config_, state_.step);
 }
@@ -360,6 +398,7 @@ void Trainer::forward_backward(const Batches& batches) {
   auto mean = torch::zeros({}, torch::TensorOptions(device_).dtype(torch::kDouble));
   ExactMatch matches;
   for (const auto& batch : batches.own) {
+    const LoraWeightsGuard adapters(module());  // also for `checkpoint` in the backward pass
     auto loss = [&] {
       const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
       return batch.loss();
@@ -373,6 +412,7 @@ void Trainer::forward_backward(const Batches& batches) {
       scaled = scaled + loss.auxiliary /
                             static_cast<double>(std::ssize(batches.own) * processes_->world_size());
     }
+    if (scaler_) scaled = scaler_->scale(scaled);
     processes_->backward(scaled, parameters_, /*all_reduce=*/&batch == &batches.own.back());
   }
   auto sums = torch::stack({mean.cpu(), torch::tensor(matches.correct, torch::kDouble),
@@ -382,11 +422,11 @@ void Trainer::forward_backward(const Batches& batches) {
   progress_.accuracy = ExactMatch{sums[1].item<int64_t>(), sums[2].item<int64_t>()}.accuracy();
 }
 
-void Trainer::skip_step(const TrainerHooks& hooks) {
+void Trainer::skip_step(const TrainerHooks& hooks, bool scale_is_large) {
   // Skipping the step does not help if the weights themselves are not finite. Buffers may differ
   // between the processes.
   const bool weights_are_finite = !any_process(*processes_, !all_finite(state_dict(module())));
-  if (weights_are_finite && config_.on_nonfinite == OnNonFinite::skip) {
+  if (weights_are_finite && (scale_is_large || config_.on_nonfinite == OnNonFinite::skip)) {
     ++state_.skipped_steps;
     return;
   }
@@ -410,6 +450,7 @@ void Trainer::report(const TrainerHooks& hooks) {
                                 (state_.training_seconds - reported_seconds_);
   progress_.peak_memory = peak_memory();
   progress_.skipped_steps = state_.skipped_steps;
+  if (scaler_) progress_.loss_scale = scaler_->factor();
   reported_tokens_ = state_.tokens;
   reported_seconds_ = state_.training_seconds;
   for (auto* observer : hooks.observers) observer->on_progress(progress_);
@@ -427,6 +468,7 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
     const EvalGuard eval(module());
     const torch::NoGradGuard no_grad;
     const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
+    const LoraWeightsGuard adapters(module());
     return objective_->evaluate(
         {.max_batches = config_.eval_batches, .stop_requested = stop, .processes = processes_});
   }();
@@ -434,11 +476,12 @@ void Trainer::evaluate(const TrainerHooks& hooks) {
   state_.evaluation_pending = false;
   state_.last = result;
   ++state_.evaluations_without_improvement;
-  if (std::isfinite(state_.last->loss) && (!state_.best || state_.last->loss < state_.best->loss)) {
+  if (is_better(*state_.last, state_.best, config_.best_metric)) {
+    state_.last->is_best = true;
     state_.best = state_.last;
     state_.best_step = state_.step;
     state_.evaluations_without_improvement = 0;
-    best_weights_ = cpu_copies(state_dict(module()));
+    best_weights_ = saved_weights();
     if (hooks.checkpoint_sink != nullptr) hooks.checkpoint_sink->save_best(best_weights_);
   }
   for (auto* observer : hooks.observers) observer->on_evaluation(state_.step, *state_.last);
@@ -467,11 +510,17 @@ void Trainer::collect_others() {
     add_with_prefix(others_, kOptimizer, sharded->named_state_of_others());
 }
 
+std::map<std::string, torch::Tensor> Trainer::saved_weights() const {
+  auto weights = state_dict(module());
+  std::erase_if(weights, [&](const auto& item) { return !objective_->saves(item.first); });
+  return cpu_copies(weights);
+}
+
 Checkpoint Trainer::checkpoint() const {
   std::vector<uint8_t> requires_grad;
   for (const auto& parameter : parameters_) requires_grad.push_back(parameter.requires_grad());
   Checkpoint checkpoint{.trainer_state = state_,
-                        .weights = cpu_copies(state_dict(module())),
+                        .weights = saved_weights(),
                         .state = {{kRequiresGrad, torch::tensor(requires_grad, torch::kByte)}},
                         .best = best_weights_};
   add_with_prefix(checkpoint.state, kOptimizer, cpu_copies(state_of(*optimizer_)));
@@ -481,11 +530,16 @@ Checkpoint Trainer::checkpoint() const {
   }
   checkpoint.state.insert(others_.begin(), others_.end());
   add_with_prefix(checkpoint.state, kObjective, cpu_copies(objective_->state()));
+  if (scaler_) add_with_prefix(checkpoint.state, kScaler, scaler_->state());
   return checkpoint;
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
-  load_state_dict(module(), checkpoint.weights);
+  auto weights = checkpoint.weights;
+  for (const auto& [name, tensor] : state_dict(module())) {
+    if (!objective_->saves(name)) weights.emplace(name, tensor);
+  }
+  load_state_dict(module(), weights);
   const auto requires_grad = checkpoint.state.find(kRequiresGrad);
   const auto count = static_cast<int64_t>(parameters_.size());
   if (requires_grad == checkpoint.state.end() || requires_grad->second.numel() != count) {
@@ -511,6 +565,9 @@ void Trainer::restore(const Checkpoint& checkpoint) {
       set_generator_state(device, saved.mapped());
   }
   objective_->load_state(without_prefix(checkpoint.state, kObjective));
+  // A run in another precision has no scale.
+  const auto scaler = without_prefix(checkpoint.state, kScaler);
+  if (scaler_ && !scaler.empty()) scaler_->load_state(scaler);
   state_ = checkpoint.trainer_state;
   best_weights_ = cpu_copies(checkpoint.best);
   reported_seconds_ = state_.training_seconds;

@@ -23,10 +23,12 @@ double number(const Json& json) {
 Json to_object(const std::optional<Evaluation>& evaluation) {
   if (!evaluation) return nullptr;
   const auto& [correct, total] = evaluation->exact_match;
-  return {{"loss", number(evaluation->loss)},
-          {"targets", evaluation->num_targets},
-          {"partial", evaluation->is_partial},
-          {"exact_match", {{"correct", correct}, {"total", total}}}};
+  Json json{{"loss", number(evaluation->loss)},
+            {"targets", evaluation->num_targets},
+            {"partial", evaluation->is_partial},
+            {"exact_match", {{"correct", correct}, {"total", total}}}};
+  if (evaluation->f1) json["f1"] = *evaluation->f1;
+  return json;
 }
 
 std::optional<Evaluation> evaluation_from(const Json& json) {
@@ -36,6 +38,7 @@ std::optional<Evaluation> evaluation_from(const Json& json) {
   evaluation.num_targets = json.at("targets");
   evaluation.is_partial = json.at("partial");
   const auto& exact_match = json.at("exact_match");
+  if (json.contains("f1")) evaluation.f1 = json["f1"].get<double>();
   evaluation.exact_match = {exact_match.at("correct"), exact_match.at("total")};
   return evaluation;
 }

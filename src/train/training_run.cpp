@@ -3,9 +3,11 @@
 #include "attend/input_error.h"
 #include "attend/io/safetensors.h"
 #include "attend/io/utf8.h"
+#include "attend/nn/lora.h"
 #include "attend/train/background.h"
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
+#include "attend/train/initial_model.h"
 #include "attend/train/metrics_log.h"
 #include "attend/train/task_objective.h"
 #include "train/autocast_for.h"
@@ -14,6 +16,7 @@
 #include "train/run_files.h"
 #include "train/run_history.h"
 #include "train/run_record.h"
+#include "train/source_model.h"
 
 #include <fmt/format.h>
 
@@ -64,9 +67,26 @@ void check_began_with_random_weights(const RunDirectory& directory) {
 /// may be empty.
 void check_init_from(const RunDirectory& run, const std::filesystem::path& init_from) {
   using Values = std::map<std::string, std::string>;
-  const auto now = init_from.empty() ? "" : RunDirectory::open(init_from).record().run_id;
+  const auto now = init_from.empty() ? "" : InitialModel(init_from).id();
   throw_if_different(run.path(), differences_of(Values{{kInitFrom, run.record().init_from}},
                                                 Values{{kInitFrom, now}}));
+}
+
+/// Throws InputError if the run in `directory` is `init_from`, its base model, the base model of
+/// that one, and so on: a run with adapters that replaces it would have no base model.
+void check_is_no_base(const std::filesystem::path& directory,
+                      const std::filesystem::path& init_from) {
+  auto base = init_from;
+  for (int i = 0; i <= kMaxBases && RunDirectory::exists(base); ++i) {
+    if (std::error_code error; std::filesystem::equivalent(base, directory, error)) {
+      throw InputError(fmt::format(
+          "{}: the new run has adapters of the weights of {}, and needs the run that it would "
+          "replace ({}): choose another directory",
+          directory.string(), init_from.string(), base.string()));
+    }
+    const auto next = RunDirectory::open(base).record().base;
+    base = next ? next->path : "";
+  }
 }
 
 /// Returns what to do with the directory of a recipe: begin, overwrite or resume. Checks the
@@ -92,6 +112,7 @@ RunMode checked_mode(const std::filesystem::path& directory, const Recipe& recip
     run.check_texts(recipe);
   } else {
     RunDirectory::check_can_create(directory, mode == RunMode::overwrite);
+    if (recipe.lora.rank > 0) check_is_no_base(directory, options.init_from);
   }
   return mode;
 }
@@ -123,9 +144,26 @@ RunMode mode_of_all(const std::filesystem::path& directory, const TrainingRunOpt
   return mode_of_all(resumes ? RunMode::resume : options.mode, *options.processes);
 }
 
+/// Returns the setup of a run that is resumed, whose weights a checkpoint contains: all of them, or
+/// all but those of its base model.
+TrainingSetup resumed_setup(const std::filesystem::path& directory, const Recipe& recipe,
+                            const TaskMaker& task_maker) {
+  const auto base = RunDirectory::open(directory).record().base;
+  if (!base) return make_training_setup(recipe, load_run_tokenizer(directory), task_maker);
+  const auto source = with_source(directory.string(), [&] { return load_base(*base); });
+  return make_training_setup(recipe, source, task_maker);
+}
+
 RunRecord record_of(const TrainingSetup& setup) {
   auto record = new_record(setup.recipe, *setup.task);
-  if (setup.initial_weights) record.init_from = setup.initial_weights->run_id;
+  if (const auto& initial = setup.initial_weights) {
+    record.init_from = initial->run_id;
+    if (setup.recipe.lora.rank > 0) {
+      record.base =
+          BaseModel{.path = std::filesystem::absolute(initial->directory).lexically_normal(),
+                    .checksum = initial->checksum};
+    }
+  }
   return record;
 }
 
@@ -149,9 +187,8 @@ TrainingRun make_training_run(const std::filesystem::path& directory, const Reci
   run_on_rank_0(*options.processes, [&] { mode = checked_mode(directory, recipe, options); });
   mode = mode_of_all(mode, *options.processes);
   const auto setup = std::make_shared<TrainingSetup>(
-      mode == RunMode::resume
-          ? make_training_setup(recipe, load_run_tokenizer(directory), options.task_maker)
-          : make_training_setup(recipe, options.init_from, options.task_maker));
+      mode == RunMode::resume ? resumed_setup(directory, recipe, options.task_maker)
+                              : make_training_setup(recipe, options.init_from, options.task_maker));
   auto objective = std::make_shared<TaskObjective>(setup->model, setup->task, recipe.training);
   return {directory, record_of(*setup), std::move(objective), mode, recipe.training, options,
           setup};
@@ -251,6 +288,7 @@ TrainResult TrainingRun::train(const TrainerHooks& hooks) {
 Evaluation TrainingRun::evaluate(const BatchCallback& on_batch) {
   const torch::NoGradGuard no_grad;
   const AutocastGuard autocast(device_.type(), autocast_for(config_.precision, device_.type()));
+  const LoraWeightsGuard adapters(objective_->module());
   return objective_->evaluate({.on_batch = on_batch, .processes = processes_});
 }
 

@@ -69,6 +69,45 @@ class ValidationFile(DataTest):
                      for prompt in ("ab\ncd", "ab\r\ncd")]
         self.assertEqual(*[json.loads(each)["samples"] for each in generated])
 
+    def test_windows_line_breaks_train_and_evaluate_as_unix_ones(self):
+        lines = "".join(f"abcd {i} efgh\n" for i in range(40))
+        texts = {"unix": self.write("same-unix.txt", lines), "windows": self.folder / "same-windows.txt"}
+        texts["windows"].write_bytes(lines.replace("\n", "\r\n").encode())
+        for tokenizer in (["character"], ["byte"], ["word"], ["subword", "--vocab-size", 280]):
+            results = []
+            for name, text in texts.items():
+                run = self.folder / f"same-{name}-{tokenizer[0]}"
+                self.succeeds("train", "--text", text, "--tokenizer", *tokenizer, "--out", run, *TINY)
+                content = (run / "model.safetensors").read_bytes()
+                weights = content[8 + int.from_bytes(content[:8], "little"):]  # without the names of the run
+                for file in texts.values():
+                    results.append((weights, self.measure(run, file)["val_loss"]))
+                prompts = [self.folder / f"same-{ending}.prompt" for ending in ("lf", "crlf")]
+                for prompt, ending in zip(prompts, ("\n", "\r\n")):
+                    prompt.write_bytes(f"abcd{ending}efgh".encode())
+                generated = [json.loads(self.succeeds("generate", run, "--prompt-file", prompt, "--temperature", 0,
+                                                      "--max-new-tokens", 3, "--json").stdout)["samples"]
+                             for prompt in prompts]
+                self.assertEqual(*generated)
+            self.assertEqual(len(results), 4)
+            self.assertEqual(len(set(results)), 1, tokenizer)
+
+    def test_carriage_returns_are_kept_on_request(self):
+        windows = self.folder / "kept.txt"
+        windows.write_bytes(("abcd efgh\r\n" * 20).encode())
+        kept, without = self.folder / "kept", self.folder / "without"
+        self.succeeds("train", "--text", windows, "--keep-carriage-returns", "--out", kept, *TINY)
+        self.succeeds("train", "--text", windows, "--out", without, *TINY)
+        self.assertIn("keep_carriage_returns = true", (kept / "recipe.toml").read_text())
+        vocabularies = [json.loads((run / "tokenizer.json").read_text())["tokens"] for run in (kept, without)]
+        self.assertIn("\r", vocabularies[0])
+        self.assertNotIn("\r", vocabularies[1])
+        targets = [self.measure(run, windows)["val_targets"] for run in (kept, without)]
+        self.assertEqual(targets, [20 * 11 - 1, 20 * 10 - 1])
+        self.refuses_with(["eval", kept, "--keep-carriage-returns"], "--keep-carriage-returns")
+        self.refuses_with(["train", "--task", "sort", "--keep-carriage-returns", "--out", self.folder / "sort"],
+                          "--keep-carriage-returns", "--text")
+
     def test_is_refused_beside_a_fraction_and_by_other_tasks(self):
         files = ["--text", self.text, "--val-text", self.validation]
         self.refuses_with(["train", *files, "--val-fraction", 0.2], "--val-fraction", self.validation)
@@ -317,11 +356,12 @@ class Limits(DataTest):
         cls().succeeds("train", "--task", "labelled-lines", "--text", cls.table, "--out", cls.lines, *TINY)
 
     def test_are_named_with_the_flag(self):
-        for arguments in (["train", "--text", self.text], ["lr-find", "--text", self.text],
-                          ["train", "--resume", self.model, "--max-steps", 3], ["eval", self.model],
-                          ["eval", self.model, self.text]):
+        for arguments in (["train", "--task", "labelled-lines", "--text", self.table],
+                          ["lr-find", "--task", "labelled-lines", "--text", self.table],
+                          ["train", "--resume", self.lines, "--max-steps", 3], ["eval", self.lines],
+                          ["eval", self.lines, self.table]):
             with self.subTest(arguments):
-                self.refuses_with([*arguments, "--max-text-bytes", 399], self.text, 400, 399, "--max-text-bytes",
+                self.refuses_with([*arguments, "--max-text-bytes", 27], self.table, 28, 27, "--max-text-bytes",
                                   cwd=self.folder)
 
     def test_allow_texts_of_this_size(self):
@@ -397,11 +437,12 @@ class Limits(DataTest):
             os.truncate(file.fileno(), 2**24 + 1)
         self.refuses_with(["train", recipe], recipe, 2**24 + 1, 2**24)
 
-    def test_of_texts_are_1_gib(self):
-        text = self.folder / "large.txt"
-        with open(text, "wb") as file:
+    def test_of_tables_are_1_gib(self):
+        table = self.folder / "large.csv"
+        with open(table, "wb") as file:
             os.truncate(file.fileno(), 2**30 + 1)
-        self.refuses_with(["train", "--text", text], text, 2**30 + 1, 2**30, "--max-text-bytes", cwd=self.folder)
+        self.refuses_with(["train", "--task", "labelled-lines", "--text", table], table, 2**30 + 1, 2**30,
+                          "--max-text-bytes", cwd=self.folder)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,8 @@ BOOK = "\n".join(" ".join("".join(LETTERS.choices("abcdefghijklmnop", k=5)) for 
 SHORT = ["--max-steps", "3", "--eval-every", "3", "--batch-size", "4"]
 TABLE = "text\tlabel\n" + "one two three\tcount\nup and down\tway\n" * 400
 
+TAGGED = "one X\ntwo Y\n\nup X\n\n" * 40
+
 
 def listed(command):
     return json.loads(attend(command, "--json").stdout)
@@ -37,7 +39,10 @@ class Tasks(CommandTest):
         table = self.write("table.tsv", TABLE)
         for task in listed("tasks"):
             run = self.folder / task["name"]
-            text = ["--text", table] if task["reads_file"] else []
+            tagged = task["name"] == "token-classification"
+            text = ["--text", self.write("words.conll", TAGGED) if tagged else table] if task["reads_file"] else []
+            if task["name"] == "answers":
+                text += ["--prompt-column", "text", "--answer-column", "label"]
             self.succeeds("train", "--task", task["name"], *text, "--out", run, *SHORT)
             measured = self.succeeds("eval", run, "--json")
             summary = json.loads((run / "summary.json").read_text())
@@ -71,10 +76,14 @@ class Models(CommandTest):
 
     def test_every_recipe_trains_for_a_few_steps(self):
         files = {"labelled-lines": self.write("table.tsv", TABLE),
-                 "text": self.write("book.txt", BOOK)}
+                 "line-parts": self.write("parts.tsv", "text\tlabel\n" + "one two\tcount,short\nup\t\n" * 400),
+                 "line-punctuation": self.write("numbers.tsv", "text\tlabel\n" + "a, b\t2.5\nup\t0\n" * 400),
+                 "line-answers": self.write("answers.tsv", "prompt\tanswer\n" + "one? \t1\ntwo? \t2\n" * 400),
+                 "text": self.write("book.txt", BOOK), "masked-lm": self.write("book.txt", BOOK),
+                 "token-classification": self.write("words.conll", TAGGED)}
         for model in listed("models"):
             with self.subTest(model["name"]):
-                file = files.get(model["task"])
+                file = files.get(model["name"], files["text"] if model["task"] == "text" else None)
                 given = ["--text", file] if file else []
                 run = self.folder / "runs" / model["name"]
                 self.succeeds("train", model["name"], *given, "--out", run, *SHORT)

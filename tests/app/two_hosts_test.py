@@ -124,16 +124,16 @@ class TwoHosts(ProcessesTest):
 
     def train_through(self, qdisc):
         """Trains through a link whose two ends drop packets, and expects the bytes of an undisturbed run."""
-        self.make_hosts()
-        for host in self.hosts:
-            host.run("tc", "qdisc", "add", "dev", "link0", "root", *qdisc)
         for per_host in (1, 2):
             with self.subTest(processes_per_host=per_host):
-                before = sum(map(dropped_packets, self.hosts))
+                self.make_hosts()  # because a host remembers how much a link took, and sends less through it later
+                for host in self.hosts:
+                    host.run("tc", "qdisc", "add", "dev", "link0", "root", *qdisc)
                 two = self.folder / f"two{per_host}"
-                arguments = ["--task", "copy", *tiny(max_steps=30, eval_every=10, dropout=0.1)]
+                # Of a narrower model, four processes send parts of the gradients that hardly overflow the queue.
+                arguments = ["--task", "copy", *tiny(embed_dim=32, max_steps=20, eval_every=10, dropout=0.1)]
                 self.succeed(self.start_on_hosts([*arguments, "--out", two], per_host))
-                self.assertGreater(sum(map(dropped_packets, self.hosts)), before)
+                self.assertGreater(sum(map(dropped_packets, self.hosts)), 0)
                 self.expect_same(two, self.train_on_one_host(2 * per_host, arguments))
 
     def test_delay_jitter_and_loss_do_not_change_the_bytes(self):

@@ -1,4 +1,5 @@
 #include "attend/train/objective.h"
+#include "attend/train/regression_metrics.h"
 #include "support/in_threads.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +21,9 @@ Evaluation result_of(int64_t index) {
   return {.loss = kLosses[static_cast<std::size_t>(index)],
           .exact_match = {.correct = index, .total = index + 1},
           .num_targets = 10 + index,
-          .confusion_matrix = torch::full({2, 2}, index, torch::kLong)};
+          .confusion_matrix = torch::full({2, 2}, index, torch::kLong),
+          .moments = torch::full({train::kNumMoments}, 0.1 * static_cast<double>(index + 1),
+                                 torch::kDouble)};
 }
 
 /// Number of processes and `max_batches`.
@@ -33,12 +36,14 @@ TEST_P(EvaluationInProcesses, HasTheBitsOfASingleProcess) {
   Evaluation expected;
   const auto chosen = train::spread(std::ssize(kLosses), max_batches);
   auto matrix = torch::zeros({2, 2}, torch::kLong);
+  std::vector<torch::Tensor> moments;
   for (const auto index : chosen) {
     const auto batch = result_of(index);
     expected.loss += batch.loss;
     expected.num_targets += batch.num_targets;
     expected.exact_match += batch.exact_match;
     matrix += batch.confusion_matrix;
+    moments.push_back(batch.moments);
   }
   expected.loss /= static_cast<double>(expected.num_targets);
   std::mutex mutex;
@@ -55,6 +60,7 @@ TEST_P(EvaluationInProcesses, HasTheBitsOfASingleProcess) {
     EXPECT_EQ(found.exact_match.correct, expected.exact_match.correct);
     EXPECT_EQ(found.exact_match.total, expected.exact_match.total);
     EXPECT_TRUE(found.confusion_matrix.equal(matrix));
+    EXPECT_TRUE(found.moments.equal(torch::stack(moments).sum(0)));
     EXPECT_EQ(found.is_partial, chosen.size() < kLosses.size());
   });
   EXPECT_THAT(errors, testing::Each(""));

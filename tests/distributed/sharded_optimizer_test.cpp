@@ -184,7 +184,7 @@ TEST_P(ShardedOptimizer, UpdatesParametersOfEveryKind) {
 TEST(Trainer, TakesAShardedOptimizerAsItIs) {
   const auto errors = in_processes(2, [](const auto& processes) {
     const auto objective = train::make_objective(train::make_net(), 1);
-    const auto config = train::small_config();
+    const auto config = train::stripes_config();
     auto sharded = std::make_shared<train::ShardedOptimizer>(
         train::make_optimizer(objective->module(), config), processes);
     train::Trainer(objective, config, {}, sharded, processes, /*shard_optimizer=*/true).run();

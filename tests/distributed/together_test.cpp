@@ -116,7 +116,7 @@ TEST(Trainer, ProcessesStopEarlyTogether) {
 std::vector<std::string> freeze(const std::array<int64_t, 2>& parameters) {
   return in_processes(2, [&](const auto& processes) {
     const auto objective = train::make_objective(train::make_net(), 1);
-    train::Trainer trainer(objective, train::small_config(), {}, nullptr, processes);
+    train::Trainer trainer(objective, train::stripes_config(), {}, nullptr, processes);
     trainer.run({.stop_requested = [&] {
       const auto number = parameters.at(static_cast<std::size_t>(processes->rank()));
       if (number >= 0)
@@ -139,7 +139,7 @@ TEST(TrainingRun, ProcessesWithOtherModesAreRefused) {
            {begin, resume}, {resume, begin}, {begin, begin_or_resume}, {begin_or_resume, begin}}) {
     const auto errors = in_processes(2, [&](const auto& processes) {
       train::TrainingRun(
-          folder / "run", train::make_objective(train::make_net(), 1), train::small_config(),
+          folder / "run", train::make_objective(train::make_net(), 1), train::stripes_config(),
           {.mode = modes.at(static_cast<std::size_t>(processes->rank())), .processes = processes});
     });
     EXPECT_THAT(errors, Each(AllOf(errors[0], HasSubstr("rank 1"),
@@ -166,7 +166,7 @@ std::vector<std::string> train_on(const std::vector<uint64_t>& seeds,
   return in_processes(2, [&](const auto& processes) {
     const auto objective = train::make_objective(
         train::make_net(), seeds.at(static_cast<std::size_t>(processes->rank())));
-    train::TrainingRun run(directory, objective, train::small_config(),
+    train::TrainingRun run(directory, objective, train::stripes_config(),
                            {.mode = train::RunMode::begin, .processes = processes});
     run.finish(run.train());
   });
@@ -184,7 +184,7 @@ TEST(TrainingRun, ProcessesWithOtherOptionsAreRefused) {
   const TemporaryDirectory folder;
   const auto errors = in_processes(2, [&](const auto& processes) {
     train::TrainingRun(folder / "run", train::make_objective(train::make_net()),
-                       train::small_config(),
+                       train::stripes_config(),
                        {.mode = train::RunMode::begin,
                         .processes = processes,
                         .shard_optimizer = processes->rank() == 1});

@@ -228,7 +228,8 @@ TEST(Trainer, TwoProcessesHaveTheBitsOfTwoAccumulatedBatches) {
   for (const auto& [precision, optimizer] : {std::pair(Precision::fp32, OptimizerKind::adamw),
                                              std::pair(Precision::fp32, OptimizerKind::muon),
                                              std::pair(Precision::bf16, OptimizerKind::adamw),
-                                             std::pair(Precision::bf16, OptimizerKind::muon)}) {
+                                             std::pair(Precision::bf16, OptimizerKind::muon),
+                                             std::pair(Precision::fp16, OptimizerKind::adamw)}) {
     SCOPED_TRACE(fmt::format("{} {}", to_string(precision), to_string(optimizer)));
     auto recipe = small_recipe("copy");
     recipe.training.precision = precision;

@@ -110,15 +110,18 @@ ModelConfig draw_model_config() {
                                  .logit_scale = draw_one_of({1.0, 0.5}),
                                  .final_logit_soft_cap = draw_one_of({0.0, 3.0}),
                                  .stack = stack};
-    case 1:
+    case 1: {
+      const bool masked_lm = draw_chance(20);  // without the other heads
       return SequenceClassifierConfig{.vocab_size = draw(2, 9),
-                                      .num_classes = draw(0, 3),
+                                      .num_classes = masked_lm ? 0 : draw(0, 3),
                                       .max_seq_len = 16,
                                       .type_vocab_size = draw(0, 3),
                                       .pooling = draw_enum<Pooling>(),
-                                      .pooler = draw_chance(30),
+                                      .pooler = !masked_lm && draw_chance(30),
                                       .normalize = draw_chance(30),
+                                      .masked_lm = masked_lm,
                                       .stack = stack};
+    }
     default:
       return Seq2SeqConfig{.source_vocab_size = draw(2, 9),
                            .target_vocab_size = draw(2, 9),

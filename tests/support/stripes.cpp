@@ -33,7 +33,7 @@ std::shared_ptr<Objective> make_objective(torch::nn::Sequential net, uint64_t se
       });
 }
 
-TrainingConfig small_config(int64_t steps) {
+TrainingConfig stripes_config(int64_t steps) {
   return {.max_steps = steps,
           .batch_size = 8,
           .lr = 1e-2,

@@ -30,7 +30,7 @@ torch::nn::Sequential make_net();
 std::shared_ptr<Objective> make_objective(torch::nn::Sequential net, uint64_t seed = 1);
 
 /// Returns a config with frequent evaluations and checkpoints.
-TrainingConfig small_config(int64_t steps = 12);
+TrainingConfig stripes_config(int64_t steps = 12);
 
 /// Returns a `stop_requested` that is true after `steps` steps.
 inline auto stopping_after(int64_t steps) {

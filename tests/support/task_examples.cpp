@@ -28,16 +28,29 @@ Example translation(const Batch& batch, int64_t row, const Task& task) {
           task.tokenizer().decode(answer)};
 }
 
+Example tagged_words(const Batch& batch, int64_t row, const Task& task) {
+  Example example{task.tokenizer().decode(selected_tokens(batch.tokens[row], batch.key_mask[row])),
+                  ""};
+  for (const auto tag : selected_tokens(batch.targets[row], batch.targets[row].ne(kIgnoreIndex)))
+    example.answer += " " + task.classes().at(static_cast<std::size_t>(tag));
+  return example;
+}
+
 }  // namespace
 
 Recipe recipe_with_text(const TaskInfo& task, const std::filesystem::path& directory) {
   auto recipe = task.defaults;
   if (task.reads_file()) {
     const bool labelled = task.name == std::string("labelled-lines");
-    std::string text = labelled ? "text\tlabel\n" : "";
+    const bool answered = task.name == std::string("answers");
+    const bool tagged = task.name == std::string("token-classification");
+    recipe.data.vocab_size = 0;  // no unknown words
+    std::string text = labelled ? "text\tlabel\n" : answered ? "prompt\tanswer\n" : "";
     for (int i = 0; i < 2400; ++i) {  // each line occurs twice
-      text += "line " + std::to_string(i / 2 * (i / 2));
-      text += labelled ? (i / 2 % 2 == 0 ? "\teven\n" : "\todd\n") : "\n";
+      text += (tagged ? "line\tword\n" : "line ") + std::to_string(i / 2 * (i / 2));
+      text += tagged                 ? (i / 2 % 2 == 0 ? "\teven\n\n" : "\todd\n\n")
+              : labelled || answered ? (i / 2 % 2 == 0 ? "\teven\n" : "\todd\n")
+                                     : "\n";
     }
     recipe.text = {(directory / "text.tsv").string()};
     replace_file(recipe.text.front(), text);
@@ -49,12 +62,20 @@ std::vector<Example> examples_in(const Batch& batch, const Task& task) {
   const auto classes = task.classes();
   std::vector<Example> examples;
   for (int64_t row = 0; row < batch.tokens.size(0); ++row) {
-    if (!classes.empty()) {
+    if (batch.problem.type == ProblemType::token_classification) {
+      examples.push_back(tagged_words(batch, row, task));
+    } else if (!classes.empty()) {
       examples.push_back(
           {task.tokenizer().decode(selected_tokens(batch.tokens[row], batch.key_mask[row])),
            classes.at(static_cast<std::size_t>(batch.targets[row].item<int64_t>()))});
     } else if (batch.decoder_tokens.defined()) {
       examples.push_back(translation(batch, row, task));
+    } else if (batch.segments.defined()) {
+      for (int64_t segment = 1; segment <= batch.segments[row].max().item<int64_t>(); ++segment) {
+        const auto mask = batch.segments[row].eq(segment);
+        examples.push_back(continuation(batch.tokens[row].masked_select(mask),
+                                        batch.targets[row].masked_select(mask), task));
+      }
     } else {
       examples.push_back(continuation(batch.tokens[row], batch.targets[row], task));
     }

@@ -1,4 +1,6 @@
 #include "attend/io/vocabulary.h"
+#include "attend/train/confusion_matrix.h"
+#include "attend/train/regression_metrics.h"
 #include "attend/train/task_objective.h"
 
 #include <gtest/gtest.h>
@@ -79,6 +81,41 @@ TEST(Evaluation, AccuracyOfAClassifier) {
   const auto matrix = torch::tensor({{0, 1, 0}, {0, 3, 0}, {0, 0, 0}}, torch::kLong);
   EXPECT_TRUE(result.confusion_matrix.equal(matrix)) << result.confusion_matrix;
   EXPECT_TRUE(evaluate(model, {batch, batch}).confusion_matrix.equal(2 * matrix));
+}
+
+TEST(Evaluation, OfSeveralLabelsAndOfNumbers) {
+  const auto model_with = [](std::vector<float> bias) {
+    SequenceClassifier model(SequenceClassifierConfig{.vocab_size = 2,
+                                                      .num_classes = std::ssize(bias),
+                                                      .max_seq_len = 2,
+                                                      .stack = {.num_layers = 0, .embed_dim = 4}});
+    const torch::NoGradGuard no_grad;
+    model->head->weight.zero_();
+    model->head->bias.copy_(torch::tensor(bias));
+    return Model(model);
+  };
+  Batch labels{torch::zeros({3, 2}, torch::kLong),
+               torch::tensor({{1.0f, 0.0f}, {1.0f, 1.0f}, {0.0f, 0.0f}})};
+  labels.problem = {.type = ProblemType::multi_label_classification, .threshold = 0.5};
+  auto classifier = model_with({1.0f, -1.0f});  // always the first label
+  auto result = evaluate(classifier, {labels, labels});
+  EXPECT_EQ(result.num_targets, 6);
+  EXPECT_DOUBLE_EQ(*result.accuracy(), 1.0 / 3);
+  EXPECT_EQ(result.confusion_matrix.sizes(), (std::vector<int64_t>{2, 2, 2}));
+  EXPECT_DOUBLE_EQ(micro_f1(result.confusion_matrix), 2.0 * 4 / (6 + 6));
+  const double right = -std::log(1 / (1 + std::exp(-1.0)));
+  EXPECT_NEAR(result.loss, (4 * right + 2 * (right + 1)) / 6, 1e-6);
+  labels.problem.threshold = 0.8;  // more than the probability 0.73 of the first label
+  EXPECT_EQ(evaluate(classifier, {labels}).confusion_matrix.select(2, 1).sum().item<int64_t>(), 0);
+
+  Batch numbers{torch::zeros({2, 2}, torch::kLong), torch::tensor({{1.0f}, {4.0f}})};
+  numbers.problem.type = ProblemType::regression;
+  auto regressor = model_with({2.0f});
+  result = evaluate(regressor, {numbers});
+  EXPECT_DOUBLE_EQ(result.loss, (1.0 + 4.0) / 2);
+  EXPECT_FALSE(result.accuracy());
+  EXPECT_FALSE(result.f1);
+  EXPECT_DOUBLE_EQ(regression_metrics(result.moments).mae, 1.5);
 }
 
 TEST(Evaluation, MakesTheValidationDataOnce) {

@@ -25,7 +25,7 @@ namespace {
 
 TEST(Objective, AnyModuleIsTrained) {
   for (const auto precision : {Precision::fp32, Precision::bf16}) {
-    auto config = small_config(150);
+    auto config = stripes_config(150);
     config.precision = precision;
     config.optimizer = OptimizerKind::muon;
     Recorder recorder;
@@ -40,7 +40,7 @@ TEST(Objective, AnyModuleIsTrained) {
 }
 
 TEST(Objective, ResumedTrainingEqualsUninterruptedTraining) {
-  auto config = small_config();
+  auto config = stripes_config();
   config.gradient_accumulation_steps = 2;  // the epoch of 50 samples ends within a step
   const auto trained = [&](int64_t stop) {
     Trainer first(make_objective(make_net()), config);
@@ -88,16 +88,16 @@ struct Counting : Objective {
 
 TEST(Objective, ItsStateIsSavedAndRestored) {
   const auto first = std::make_shared<Counting>();
-  Trainer trainer(first, small_config());
+  Trainer trainer(first, stripes_config());
   trainer.run({.stop_requested = stopping_after(7)});
   const auto second = std::make_shared<Counting>();
-  Trainer resumed(second, small_config());
+  Trainer resumed(second, stripes_config());
   resumed.restore(trainer.checkpoint());
   EXPECT_EQ(second->batches, 7);
 }
 
 TEST(Objective, AuxiliaryLossIsAddedToTheMeanLoss) {
-  auto config = small_config(1);
+  auto config = stripes_config(1);
   config.max_grad_norm = 0.0;
   const auto gradient = [&](double auxiliary, int64_t accumulation) {
     torch::manual_seed(1);
@@ -118,12 +118,12 @@ TEST(Objective, ModuleWithoutParametersThrows) {
     torch::nn::Module& module() override { return dropout; }
     torch::nn::DropoutImpl dropout;
   };
-  EXPECT_THAT([] { Trainer(std::make_shared<Empty>(), small_config()); },
+  EXPECT_THAT([] { Trainer(std::make_shared<Empty>(), stripes_config()); },
               throws<c10::ValueError>("has no parameters to train"));
 }
 
 TEST(Objective, ConfigOutOfRangeThrows) {
-  auto config = small_config();
+  auto config = stripes_config();
   config.eval_every = 0;
   EXPECT_THAT([&] { Trainer(std::make_shared<Counting>(), config); },
               throws<InputError>("eval_every is 0, expected a value between 1 and"));
@@ -147,7 +147,7 @@ struct Faulty : Counting {
 };
 
 TEST(Objective, BatchesWithoutTargetsThrow) {
-  auto config = small_config();
+  auto config = stripes_config();
   config.gradient_accumulation_steps = 3;
   const auto training = [&](int64_t num_targets) {
     return [&config, num_targets] {
@@ -167,7 +167,7 @@ TEST(Objective, LossesThatCannotBeTrainedOnThrow) {
     return [change] {
       const auto objective = std::make_shared<Faulty>();
       objective->change = change;
-      Trainer(objective, small_config()).run();
+      Trainer(objective, stripes_config()).run();
     };
   };
   EXPECT_NO_THROW(training([](TrainingLoss&) {})());
@@ -190,18 +190,18 @@ TEST(Objective, LossesThatCannotBeTrainedOnThrow) {
 TEST(Objective, AllParametersFrozenThrows) {
   const auto objective = std::make_shared<Counting>();
   freeze(*objective->net);
-  EXPECT_THAT([&] { Trainer(objective, small_config()).run(); },
+  EXPECT_THAT([&] { Trainer(objective, stripes_config()).run(); },
               throws<c10::ValueError>("all 2 parameters of the module"));
-  EXPECT_THAT([&] { Trainer(objective, small_config()).run(); },
+  EXPECT_THAT([&] { Trainer(objective, stripes_config()).run(); },
               throws<c10::ValueError>("are frozen, expected at least one that requires a gradient; "
                                       "call attend::unfreeze"));
 }
 
 TEST(Objective, NullThrows) {
-  EXPECT_THAT([] { Trainer(nullptr, small_config()); },
+  EXPECT_THAT([] { Trainer(nullptr, stripes_config()); },
               throws<c10::ValueError>("requires an objective, found null"));
   EXPECT_THAT(
-      [] { Trainer(std::make_shared<Counting>(), small_config()).run({.observers = {nullptr}}); },
+      [] { Trainer(std::make_shared<Counting>(), stripes_config()).run({.observers = {nullptr}}); },
       throws<c10::ValueError>("observers that are not null"));
   using Images = DatasetObjective<Stripes>;
   const auto loss = [](const auto& x, const auto& y) { return classification_loss(x, y); };
@@ -209,7 +209,7 @@ TEST(Objective, NullThrows) {
               throws<c10::ValueError>("requires a module, found null"));
   EXPECT_THAT([&] { Images(make_net().ptr(), Stripes(1), Stripes(2), {}); },
               throws<c10::ValueError>("requires a loss function, found null"));
-  EXPECT_THAT([] { TaskObjective(LanguageModel(nullptr), nullptr, small_config()); },
+  EXPECT_THAT([] { TaskObjective(LanguageModel(nullptr), nullptr, stripes_config()); },
               throws<c10::ValueError>("requires a task, found null"));
 }
 
@@ -217,7 +217,7 @@ TEST(Objective, LbfgsThrowsBeforeTraining) {
   const auto net = make_net();
   EXPECT_THAT(
       [&] {
-        Trainer(make_objective(net), small_config(), {},
+        Trainer(make_objective(net), stripes_config(), {},
                 std::make_shared<torch::optim::LBFGS>(net->parameters(), 0.1));
       },
       throws_naming<c10::ValueError>("LBFGS", "closure"));
@@ -231,7 +231,7 @@ TEST(Objective, ATrainerAcceptsAnyOptimizerOfLibTorch) {
       const auto options = torch::optim::SGDOptions(9.0).momentum(momentum);
       std::vector<torch::optim::OptimizerParamGroup> groups{{{parameters[0]}}, {{parameters[1]}}};
       return Trainer(
-          make_objective(net), small_config(), [](int64_t) { return 0.01; },
+          make_objective(net), stripes_config(), [](int64_t) { return 0.01; },
           std::make_shared<torch::optim::SGD>(groups, options));
     };
     const auto net = make_net();
@@ -249,14 +249,14 @@ TEST(Objective, ATrainerAcceptsAnyOptimizerOfLibTorch) {
   for (const int64_t stop : {1, 5, 8}) {
     EXPECT_TRUE(equal_tensors(trained(stop, 0.9).weights, whole.weights)) << stop;
   }
-  Trainer adamw(make_objective(make_net()), small_config());
+  Trainer adamw(make_objective(make_net()), stripes_config());
   EXPECT_THAT([&] { adamw.restore(whole); }, throws_naming<InputError>("torch::optim::SGD"));
   const auto net = make_net();
-  Trainer sgd(make_objective(net), small_config(), {},
+  Trainer sgd(make_objective(net), stripes_config(), {},
               std::make_shared<torch::optim::SGD>(net->parameters(), 0.1));
   EXPECT_THAT([&] { sgd.restore(adamw.checkpoint()); },
               throws_naming<InputError>("torch::optim::SGD"));
-  Trainer adam(make_objective(net), small_config(), {},
+  Trainer adam(make_objective(net), stripes_config(), {},
                std::make_shared<torch::optim::Adam>(net->parameters()));
   EXPECT_THAT([&] { sgd.restore(adam.checkpoint()); },
               throws_naming<InputError>("torch::optim::Adam", "torch::optim::SGD"));
@@ -268,7 +268,7 @@ TEST(Objective, AnOptimizerOfAnotherModuleThrows) {
   parameters[1] = make_net()->parameters()[1];
   EXPECT_THAT(
       [&] {
-        Trainer(make_objective(net), small_config(), {},
+        Trainer(make_objective(net), stripes_config(), {},
                 std::make_shared<torch::optim::SGD>(parameters, 0.1));
       },
       throws_naming<c10::ValueError>("1", std::to_string(parameters.size()).c_str()));
@@ -276,20 +276,20 @@ TEST(Objective, AnOptimizerOfAnotherModuleThrows) {
 
 TEST(Objective, AStoppedEvaluationIsRepeated) {
   const auto trained = [&](int64_t asked) {
-    Trainer first(make_objective(make_net()), small_config());
+    Trainer first(make_objective(make_net()), stripes_config());
     const auto result = first.run({.stop_evaluation = stopping_after(asked)});
     EXPECT_EQ(result.stop_reason, StopReason::stop_requested);
     EXPECT_TRUE(first.state().evaluation_pending);
     const auto saved = first.checkpoint();
-    Trainer second(make_objective(make_net()), small_config());
+    Trainer second(make_objective(make_net()), stripes_config());
     second.restore(saved);
     second.run();
     EXPECT_FALSE(second.state().evaluation_pending);
     return second.checkpoint();
   };
-  Trainer whole(make_objective(make_net()), small_config());
+  Trainer whole(make_objective(make_net()), stripes_config());
   whole.run();
-  for (const int64_t asked : {1, 2}) {  // small_config() evaluates several times
+  for (const int64_t asked : {1, 2}) {  // stripes_config() evaluates several times
     const auto resumed = trained(asked);
     EXPECT_TRUE(equal_tensors(resumed.best, whole.checkpoint().best)) << asked;
     EXPECT_EQ(resumed.trainer_state.best_step, whole.state().best_step) << asked;

@@ -5,6 +5,7 @@
 #include "attend/train/task.h"
 #include "io/files.h"
 #include "support/temporary_directory.h"
+#include "support/throws.h"
 
 #include <gmock/gmock.h>
 
@@ -26,6 +27,14 @@ class RecipeFile : public testing::Test {
 
   TemporaryDirectory directory_;
 };
+
+TEST(WithLineBreaks, ReplacesOnlyCrLf) {
+  EXPECT_EQ(with_line_breaks("a\r\n\r\nb\rc\r\r\n\n\r", {}), "a\n\nb\rc\r\n\n\r");
+  EXPECT_EQ(with_line_breaks("", {}), "");
+  DataConfig kept;
+  kept.keep_carriage_returns = true;
+  EXPECT_EQ(with_line_breaks("a\r\n", kept), "a\r\n");
+}
 
 TEST_F(RecipeFile, RoundTripsTheDefaultsOfEveryTask) {
   for (const auto& task : tasks()) {
@@ -161,8 +170,8 @@ TEST_F(RecipeFile, ZeroThreadsAreCalledAuto) {
 TEST_F(RecipeFile, SuggestsTheNearestTable) {
   EXPECT_THAT(reading("[modl]\nnum_layers = 2\n"),
               ThrowsMessage<InputError>(
-                  HasSubstr("unknown table [modl], expected one of [data], [model], [training], "
-                            "[expected]; did you mean '[model]'?")));
+                  HasSubstr("unknown table [modl], expected one of [data], [model], [lora], "
+                            "[training], [expected]; did you mean '[model]'?")));
 }
 
 TEST_F(RecipeFile, ErrorsNameFoundAndExpectedValue) {
@@ -195,6 +204,8 @@ TEST(Recipe, CheckNamesKeyValueAndRange) {
     };
   };
   EXPECT_NO_THROW(check_recipe(Recipe{}));
+  EXPECT_THAT(checking([](Recipe& r) { r.lora.alpha = 0; }),
+              throws_naming<InputError>("lora_alpha", "0"));
   EXPECT_THAT(checking([](Recipe& r) { r.stack().num_layers = -1; }),
               ThrowsMessage<InputError>("num_layers is -1, expected a value between 0 and 1000"));
   EXPECT_THAT(checking([](Recipe& r) { r.stack().dropout = 1.5; }),

@@ -17,7 +17,8 @@ class EveryTask : public testing::TestWithParam<std::size_t> {
  protected:
   const TaskInfo& info() const { return tasks().at(GetParam()); }
   bool asks() const {
-    return info().name != std::string("text") && info().name != std::string("senses");
+    return info().name != std::string("text") && info().name != std::string("senses") &&
+           info().name != std::string("masked-lm");
   }
 
   TemporaryDirectory directory_;

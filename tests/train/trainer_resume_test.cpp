@@ -57,6 +57,21 @@ TEST_P(ResumedTraining, EqualsUninterruptedTrainingBitwise) {
   }
 }
 
+TEST(ResumedTrainer, ReplacesABestEvaluationWithoutTheMetric) {
+  auto recipe = small_recipe("balanced-brackets", 4);
+  SmallRun first(recipe);
+  first.trainer.run({});
+  auto checkpoint = first.trainer.checkpoint();
+  checkpoint.trainer_state.best->f1.reset();
+  recipe.training.max_steps = 8;
+  recipe.training.best_metric = BestMetric::f1;
+  SmallRun second(recipe);
+  second.trainer.restore(checkpoint);
+  const auto state = second.trainer.run({}).state;
+  EXPECT_EQ(state.best_step, 8);
+  EXPECT_TRUE(state.best->f1.has_value());
+}
+
 TEST_P(ResumedTraining, MayBeInterruptedAfterEveryStep) {
   const auto whole = run({}, kSteps);
   const TemporaryDirectory directory;

@@ -26,7 +26,7 @@ namespace {
 class TrainingRunTest : public testing::Test {
  protected:
   TrainingRun begin(const std::string& name) {
-    return TrainingRun(directory_ / name, make_objective(make_net()), small_config(),
+    return TrainingRun(directory_ / name, make_objective(make_net()), stripes_config(),
                        {.mode = RunMode::begin, .values = {{"channels", "4"}}});
   }
   TrainingRun resume(const std::string& name, const TrainingConfig& config,
@@ -52,7 +52,7 @@ TEST_F(TrainingRunTest, ResumedEqualsUninterrupted) {
     EXPECT_EQ(stopped.train({.stop_requested = stopping_after(7)}).stop_reason,
               StopReason::stop_requested);
   }
-  auto resumed = resume("stopped", small_config());
+  auto resumed = resume("stopped", stripes_config());
   EXPECT_EQ(resumed.state().step, 7);
   resumed.finish(resumed.train());
   EXPECT_EQ(weights_of("stopped"), weights_of("whole"));
@@ -86,7 +86,7 @@ TEST_F(TrainingRunTest, FinishNamesARemovedDirectory) {
 
 TEST_F(TrainingRunTest, FinishLoadsTheBestWeights) {
   const auto net = make_net();
-  TrainingRun run(directory_ / "run", make_objective(net), small_config(),
+  TrainingRun run(directory_ / "run", make_objective(net), stripes_config(),
                   {.mode = RunMode::begin});
   run.finish(run.train());
   auto loaded = make_net();
@@ -118,9 +118,9 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensAFinishedRun) {
     }
     return contents;
   };
-  const auto first = run_once(small_config());
+  const auto first = run_once(stripes_config());
   const auto written = files();
-  auto config = small_config();
+  auto config = stripes_config();
   config.eval_every = 3;  // must not change recipe.toml, because the run is already finished
   const auto again = run_once(config);
   EXPECT_EQ(again.stop_reason, StopReason::max_steps);
@@ -128,14 +128,14 @@ TEST_F(TrainingRunTest, BeginOrResumeOpensAFinishedRun) {
   EXPECT_EQ(again.state.best->loss, first.state.best->loss);
   EXPECT_EQ(again.tokens_per_second, first.tokens_per_second);
   EXPECT_EQ(files(), written);
-  EXPECT_EQ(run_once(small_config(20)).state.step, 20)
+  EXPECT_EQ(run_once(stripes_config(20)).state.step, 20)
       << "a larger max_steps must continue the run";
-  EXPECT_THAT([&] { run_once(small_config(15)); },
+  EXPECT_THAT([&] { run_once(stripes_config(15)); },
               throws<InputError>("already trained for 20/15 steps; pass a larger max_steps"));
 }
 
 TEST_F(TrainingRunTest, ARunThatStoppedEarlyIsFinished) {
-  auto config = small_config(1000);
+  auto config = stripes_config(1000);
   config.patience = 2;
   config.lr = 0.0;
   for (const auto& [mode, finished] :
@@ -153,7 +153,7 @@ TEST_F(TrainingRunTest, ARunThatStoppedEarlyIsFinished) {
 TEST_F(TrainingRunTest, BeginReplacesARunWithOverwrite) {
   begin("run").train({.stop_requested = stopping_after(4)});
   EXPECT_THAT([&] { begin("run"); }, throws<InputError>("exists and is not empty"));
-  const TrainingRun run(directory_ / "run", make_objective(make_net()), small_config(),
+  const TrainingRun run(directory_ / "run", make_objective(make_net()), stripes_config(),
                         {.mode = RunMode::overwrite});
   EXPECT_EQ(run.state().step, 0);
 }
@@ -176,7 +176,7 @@ TEST_F(TrainingRunTest, TrainContinuesAfterAStop) {
 }
 
 TEST_F(TrainingRunTest, AnEvaluationThatIsRepeatedAfterAStopIsSaved) {
-  auto config = small_config();
+  auto config = stripes_config();
   config.eval_every = config.max_steps;
   config.checkpoint_every = config.max_steps + 1;
   const auto open = [&] {
@@ -203,7 +203,7 @@ TEST_F(TrainingRunTest, HasItsConfigInTheDirectory) {
 
 TEST_F(TrainingRunTest, UsesTheScheduleOfItsOptions) {
   Recorder recorder;
-  TrainingRun run(directory_ / "run", make_objective(make_net()), small_config(),
+  TrainingRun run(directory_ / "run", make_objective(make_net()), stripes_config(),
                   {.mode = RunMode::begin,
                    .schedule = [](int64_t step) { return 0.001 * static_cast<double>(step + 1); }});
   run.train({.observers = {&recorder}});
@@ -215,28 +215,28 @@ TEST_F(TrainingRunTest, UsesTheScheduleOfItsOptions) {
 
 TEST_F(TrainingRunTest, ResumeChecksConfigValuesAndModule) {
   begin("run").train({.stop_requested = stopping_after(4)});
-  auto config = small_config();
+  auto config = stripes_config();
   config.seed = 2;
   EXPECT_THAT([&] { resume("run", config); }, throws<InputError>("seed: '1' in the run, now '2'"));
-  config = small_config();
+  config = stripes_config();
   config.optimizer = OptimizerKind::muon;
   EXPECT_THAT([&] { resume("run", config); },
               throws<InputError>("optimizer: 'adamw' in the run, now 'muon'"));
-  EXPECT_THAT([&] { resume("run", small_config(), "8"); },
+  EXPECT_THAT([&] { resume("run", stripes_config(), "8"); },
               throws<InputError>("values.channels: '4' in the run, now '8'"));
   const auto resume_another = [&] {
     torch::nn::Sequential another(torch::nn::Linear(36, 2));
-    TrainingRun(directory_ / "run", make_objective(another), small_config(),
+    TrainingRun(directory_ / "run", make_objective(another), stripes_config(),
                 {.mode = RunMode::resume, .values = {{"channels", "4"}}});
   };
   EXPECT_THAT(resume_another, throws<InputError>("the state dict does not match"));
-  EXPECT_NO_THROW(resume("run", small_config(20)));
+  EXPECT_NO_THROW(resume("run", stripes_config(20)));
 }
 
 TEST_F(TrainingRunTest, ResumeChecksTheTypeOfTheOptimizer) {
   const auto open = [&](auto make) {
     const auto net = make_net();
-    return TrainingRun(directory_ / "run", make_objective(net), small_config(),
+    return TrainingRun(directory_ / "run", make_objective(net), stripes_config(),
                        {.optimizer = make(net->parameters())});
   };
   const auto sgd = [](const auto& parameters) {
@@ -257,7 +257,7 @@ TEST_F(TrainingRunTest, ResumeChecksTheTypeOfTheOptimizer) {
 }
 
 TEST_F(TrainingRunTest, AResultOfMakeOptimizerHasTheTypeOfItsConfig) {
-  auto config = small_config();
+  auto config = stripes_config();
   config.optimizer = OptimizerKind::muon;
   TrainingRun(directory_ / "run", make_objective(make_net()), config, {.mode = RunMode::begin});
   const auto net = make_net();
@@ -274,7 +274,7 @@ TEST_F(TrainingRunTest, IsNotLoadedAsARunOfARecipe) {
 
 TEST_F(TrainingRunTest, ThreadsAreChangedOnlyDuringTraining) {
   const NumThreadsGuard available(2);
-  auto config = small_config();
+  auto config = stripes_config();
   config.threads = 3;
   TrainingRun run(directory_ / "run", make_objective(make_net()), config, {.mode = RunMode::begin});
   EXPECT_EQ(torch::get_num_threads(), 2);
@@ -290,22 +290,23 @@ TEST_F(TrainingRunTest, ThreadsAreChangedOnlyDuringTraining) {
 TEST_F(TrainingRunTest, OptionsOfTheOtherKindOfRunAreRefused) {
   const auto path = directory_ / "run";
   const auto net = make_net();
-  EXPECT_THAT([&] { TrainingRun(path, make_objective(net), small_config(), {.init_from = path}); },
-              throws_naming<c10::ValueError>("init_from"));
-  const TrainingRun objective_run(path, make_objective(net), small_config());
+  EXPECT_THAT(
+      [&] { TrainingRun(path, make_objective(net), stripes_config(), {.init_from = path}); },
+      throws_naming<c10::ValueError>("init_from"));
+  const TrainingRun objective_run(path, make_objective(net), stripes_config());
   EXPECT_THAT([&] { objective_run.setup(); }, throws_naming<c10::ValueError>("make_training_run"));
   const auto recipe = small_recipe("sort");
   const auto make = [&](const TrainingRunOptions& options) {
     return [&, options] { make_training_run(directory_ / "recipe", recipe, options); };
   };
   EXPECT_THAT(make({.values = {{"channels", "4"}}}), throws_naming<c10::ValueError>("values"));
-  EXPECT_THAT(make({.optimizer = make_optimizer(*net, small_config())}),
+  EXPECT_THAT(make({.optimizer = make_optimizer(*net, stripes_config())}),
               throws_naming<c10::ValueError>("optimizer"));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "recipe"));
 }
 
 TEST(TrainingRun, NullObjectiveThrows) {
-  EXPECT_THAT([] { TrainingRun("unused", nullptr, small_config(), {.mode = RunMode::begin}); },
+  EXPECT_THAT([] { TrainingRun("unused", nullptr, stripes_config(), {.mode = RunMode::begin}); },
               throws<c10::ValueError>("requires an objective, found null"));
 }
 

@@ -1,6 +1,7 @@
 #include "explain/explained_text.h"
 
 #include "attend/input_error.h"
+#include "attend/nn/lora.h"
 #include "attend/ops/attention_recorder.h"
 #include "attend/train/answer.h"
 
@@ -84,6 +85,13 @@ class RemovedHeads {
 ExplainedText::ExplainedText(train::Run& run, const std::string& text,
                              const std::optional<std::string>& answer)
     : run(run) {
+  if (const auto type = run.recipe.data.problem_type;
+      type != train::ProblemType::single_label_classification) {
+    throw InputError(fmt::format(
+        "problem_type is {}, expected single_label_classification: only the prediction of a class "
+        "can be explained",
+        to_string(type)));
+  }
   if (auto* language_model = std::get_if<LanguageModel>(&run.model)) {
     embedding = (*language_model)->embedding;
     blocks = (*language_model)->decoder->blocks;
@@ -98,6 +106,7 @@ ExplainedText::ExplainedText(train::Run& run, const std::string& text,
     blocks = seq2seq->transformer->decoder->blocks;
     norm = seq2seq->transformer->decoder->norm;
   }
+  merge_lora(module_of(run.model));  // explanations read the weights of the layers
   const auto ids = run.tokenizer->encode(text);
   check_count("--text", ids, 1, run.recipe.max_seq_len());
   if (num_layers() == 0)

@@ -37,7 +37,8 @@ class ExplainedText {
  public:
   /// `answer`: beginning of the answer of a Seq2Seq; std::nullopt = the answer that the model
   /// generates. Throws InputError for a text without tokens or with more than max_seq_len tokens,
-  /// for an answer if the model is not a Seq2Seq, and for a model without layers.
+  /// for an answer if the model is not a Seq2Seq, and for a model without layers. Merges the
+  /// adapters of the model.
   ExplainedText(train::Run& run, const std::string& text, const std::optional<std::string>& answer);
 
   /// Runs the model, without the output of `no_heads`. Weights and logits are those of the token

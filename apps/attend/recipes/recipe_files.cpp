@@ -210,6 +210,7 @@ void make_paths_absolute(train::Recipe& recipe) {
   for (auto* paths : train::paths_of(recipe)) {
     for (auto& path : *paths) path = fs::absolute(path).string();
   }
+  if (auto& folder = recipe.data.token_dir; !folder.empty()) folder = fs::absolute(folder).string();
 }
 
 }  // namespace attend::app

@@ -3,11 +3,12 @@
 #include "attend/input_error.h"
 #include "attend/io/utf8.h"
 #include "attend/train/nearest_name.h"
-#include "attend/train/read_labelled_lines.h"
+#include "attend/train/read_table.h"
 #include "attend/train/task.h"
 #include "attend/train/training_setup.h"
 #include "options.h"
 #include "recipes/recipe_files.h"
+#include "terminal/activity.h"
 
 #include <CLI/Validators.hpp>
 #include <fmt/format.h>
@@ -230,7 +231,40 @@ bool reads_file(const Recipe& recipe) {
   return train::find_task(recipe.task).reads_file();
 }
 
+bool is(const Recipe& recipe, train::ProblemType type) {
+  return recipe.data.problem_type == type;
+}
+
+bool has_single_labels(const Recipe& recipe) {
+  return is(recipe, train::ProblemType::single_label_classification);
+}
+
+bool has_class_weights(const Recipe& recipe) {
+  return has_single_labels(recipe) || is(recipe, train::ProblemType::token_classification);
+}
+
+bool smooths_labels(const Recipe& recipe) {
+  return has_class_weights(recipe) || is(recipe, train::ProblemType::masked_lm);
+}
+
+bool has_several_labels(const Recipe& recipe) {
+  return is(recipe, train::ProblemType::multi_label_classification);
+}
+
+bool has_adapters(const Recipe& recipe) {
+  return recipe.lora.rank > 0;
+}
+
 constexpr Dependency kDependencies[]{
+    {"--class-weights", has_class_weights, "--problem-type single_label_classification"},
+    {"--stratify", has_single_labels, "--problem-type single_label_classification"},
+    {"--label-smoothing", smooths_labels, "--problem-type single_label_classification"},
+    {"--label-separator", has_several_labels, "--problem-type multi_label_classification"},
+    {"--threshold", has_several_labels, "--problem-type multi_label_classification"},
+    {"--lora-alpha", has_adapters, "--lora-rank"},
+    {"--lora-dropout", has_adapters, "--lora-rank"},
+    {"--lora-targets", has_adapters, "--lora-rank"},
+    {"--lora-rslora", has_adapters, "--lora-rank"},
     {"--min-lr-ratio",
      [](const Recipe& r) { return r.training.schedule != train::ScheduleKind::constant; },
      "--schedule cosine, linear or wsd"},
@@ -244,6 +278,8 @@ constexpr Dependency kDependencies[]{
      "--num-experts"},
     {"--tokenizer", reads_file, "--text"},
     {"--max-text-bytes", reads_file, "--text"},
+    {"--token-dir", reads_file, "--text"},
+    {"--keep-carriage-returns", reads_file, "--text"},
     {"--unknown",
      [](const Recipe& r) { return reads_file(r) && r.data.tokenizer == TokenizerKind::character; },
      "--text and --tokenizer character"},
@@ -266,6 +302,12 @@ void check_effects(const Recipe& recipe, const RecipeFlags& flags) {
   }
   if (flags.has("--val-fraction") && !recipe.data.val_text.empty()) {
     refuse_without_effect("--val-fraction",
+                          fmt::format("beside --val-text {}, which is the validation data",
+                                      train::paths_text(recipe.data.val_text)),
+                          "remove one of them");
+  }
+  if (flags.has("--stratify") && !recipe.data.val_text.empty()) {
+    refuse_without_effect("--stratify",
                           fmt::format("beside --val-text {}, which is the validation data",
                                       train::paths_text(recipe.data.val_text)),
                           "remove one of them");
@@ -347,8 +389,11 @@ RecipeFlags::RecipeFlags(CLI::App& command) : command_(&command) {
       ->allow_extra_args(false)
       ->type_name("KEY=VALUE")
       ->group("Task");
-  add_number(command, "--max-text-bytes", max_text_bytes_, kPositive,
-             "maximum size of each file of texts", "BYTES")
+  add_number(
+      command, "--max-text-bytes", max_text_bytes_, kPositive,
+      "maximum size of the texts that are read into memory; larger ones are tokenized to a file "
+      "in --token-dir, and larger tables are refused",
+      "BYTES")
       ->group("Data");
 }
 
@@ -430,6 +475,7 @@ Recipe RecipeFlags::over(Recipe base) const {
     }
   }
   base.data.max_text_bytes = max_text_bytes_;
+  base.data.on_tokenized = show_tokenized;
   for (const auto& each : given_) each.set(base);
   expand_patterns(base);
   train::check_recipe(base);

@@ -2,6 +2,8 @@
 
 #include "attend/io/utf8.h"
 #include "attend/train/confusion_matrix.h"
+#include "attend/train/entities.h"
+#include "attend/train/example_task.h"
 #include "terminal/table_text.h"
 
 #include <fmt/format.h>
@@ -74,19 +76,33 @@ std::string matrix_text(const torch::Tensor& confusion_matrix,
 }  // namespace
 
 std::string targets_text(const train::Evaluation& evaluation, const Model& model) {
-  const bool classifier = std::holds_alternative<SequenceClassifier>(model);
-  return fmt::format("{} {}", evaluation.num_targets, classifier ? "sequences" : "tokens");
+  const auto* classifier = std::get_if<SequenceClassifier>(&model);
+  const bool sequences = classifier != nullptr && !(*classifier)->config.predicts_tokens();
+  return fmt::format("{} {}", evaluation.num_targets, sequences ? "sequences" : "tokens");
 }
 
-std::string accuracy_text(const train::ExactMatch& matches) {
-  return fmt::format("{:.1f}% ({}/{} sequences)", matches.accuracy().value_or(0.0) * 100,
-                     matches.correct, matches.total);
+std::string accuracy_text(const train::ExactMatch& matches, const Model& model) {
+  const auto* classifier = std::get_if<SequenceClassifier>(&model);
+  const bool tokens = classifier != nullptr && (*classifier)->config.predicts_tokens();
+  return fmt::format("{:.1f}% ({}/{} {})", matches.accuracy().value_or(0.0) * 100, matches.correct,
+                     matches.total, tokens ? "tokens" : "sequences");
 }
 
-std::string truncation_text(int64_t num_truncated, int64_t num_texts, const train::Recipe& recipe) {
-  const bool right = recipe.data.truncate == train::TruncationSide::right;
+const char* f1_name(const std::vector<std::string>& classes, train::ProblemType type) {
+  return has_entities(classes, type) ? "entity f1" : "macro f1";
+}
+
+bool has_entities(const std::vector<std::string>& classes, train::ProblemType type) {
+  return type == train::ProblemType::token_classification && !train::entity_types(classes).empty();
+}
+
+std::string truncation_text(int64_t num_truncated, int64_t num_texts, const train::Run& run) {
+  const auto max_seq_len = run.recipe.max_seq_len();
+  const bool has_words = run.recipe.data.problem_type == train::ProblemType::token_classification;
+  const auto limit = has_words ? max_seq_len : train::max_text_tokens(*run.tokenizer, max_seq_len);
+  const bool right = run.recipe.data.truncate == train::TruncationSide::right;
   return fmt::format("{} of {} texts to their {} {} tokens", num_truncated, num_texts,
-                     right ? "first" : "last", recipe.max_seq_len());
+                     right ? "first" : "last", limit);
 }
 
 std::string unknown_text(int64_t num_unknown, int64_t num_texts) {
@@ -111,8 +127,9 @@ std::string class_metrics_text(const torch::Tensor& confusion_matrix,
           ? ""
           : fmt::format("{} more classes, of at most as many texts, are in the output of --json\n",
                         hidden);
-  return fmt::format("{}{}\n{}", table_text(metrics, "<>"), more,
-                     matrix_text(confusion_matrix, all, classes, width));
+  const auto text = table_text(metrics, "<>") + more;
+  if (confusion_matrix.dim() == 3) return text;  // multi-label
+  return fmt::format("{}\n{}", text, matrix_text(confusion_matrix, all, classes, width));
 }
 
 }  // namespace attend::app

@@ -11,6 +11,7 @@
 #include "attend/train/run_directory.h"
 #include "json_text.h"
 #include "recipes/overrides.h"
+#include "runs/evaluation_text.h"
 #include "runs/run_overview.h"
 #include "terminal/loss_chart.h"
 #include "terminal/number_text.h"
@@ -114,11 +115,17 @@ void add_provenance(const train::RunRecord& record, InspectReport& report) {
     report.header += report_line("init from", "run_id " + printable(record.init_from));
     report.json["init_from"] = record.init_from;
   }
+  if (record.base) {
+    report.header +=
+        report_line("base", fmt::format("{}, checksum {}", printable(record.base->path),
+                                        printable(record.base->checksum)));
+    report.json["base"] = {{"path", record.base->path}, {"checksum", record.base->checksum}};
+  }
   report.json["provenance"] = ordered_json::parse(train::to_json(provenance));
 }
 
 /// Adds the results of training.
-void add_summary(const train::RunSummary& summary, InspectReport& report) {
+void add_summary(const train::RunSummary& summary, const char* name_of_f1, InspectReport& report) {
   report.header += report_line(
       "trained", fmt::format("{} steps, {:.1f} s, {} tok/s", summary.steps, summary.seconds,
                              count_text(std::round(summary.tokens_per_second))));
@@ -128,6 +135,8 @@ void add_summary(const train::RunSummary& summary, InspectReport& report) {
       "val loss", fmt::format("{:.4f} (best, step {})", summary.val_loss, summary.best_step));
   if (summary.val_accuracy)
     report.header += report_line("accuracy", fmt::format("{:.1f}%", *summary.val_accuracy * 100));
+  if (summary.val_f1)
+    report.header += report_line(name_of_f1, fmt::format("{:.4f}", *summary.val_f1));
   report.json["summary"] = ordered_json::parse(train::to_json(summary));
 }
 
@@ -228,8 +237,9 @@ InspectReport inspect_run(const fs::path& directory) {
   } else {
     add_config(run.recipe(), report);
   }
+  const auto type = custom ? train::ProblemType() : run.recipe().data.problem_type;
   if (finished)
-    add_summary(*summary, report);
+    add_summary(*summary, f1_name(run.record().classes, type), report);
   else
     add_progress(read_overview(directory, directory), report);
   const auto& checkpoints = run.checkpoints();

@@ -118,7 +118,7 @@ void read_files(RunOverview& run) {
   const bool is_locked = train::RunDirectory::is_locked(run.directory);
   run.state = is_locked ? RunState::training : summary ? RunState::finished : RunState::unfinished;
   const bool finished = run.state == RunState::finished;
-  if (finished || fs::exists(directory.file(train::RunFiles::model))) {
+  if (finished || fs::exists(directory.weights_file())) {
     const auto parameters = count_parameters(directory.weights_header());  // throws if damaged
     if (!run.is_custom) run.parameters = parameters;
   }

@@ -73,9 +73,11 @@ std::string sample_text(Model& model, const train::Task& task, int64_t seed) {
     if (expected.empty()) {
       text += without_control_codes(replace_invalid_utf8(input + output)) + "\n";
     } else {
-      text += fmt::format(
-          "  {} -> {}  ({})\n", printable(replace_invalid_utf8(input)), printable(output),
-          output == expected ? "correct" : fmt::format("expected {}", printable(expected)));
+      text += fmt::format("  {} -> {}  ({})\n", printable(replace_invalid_utf8(input)),
+                          printable(output),
+                          train::is_correct(sample, task.problem()).value_or(false)
+                              ? "correct"
+                              : fmt::format("expected {}", printable(expected)));
     }
   }
   return text.empty() ? "" : "Samples from the validation set:\n" + text;

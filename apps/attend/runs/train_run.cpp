@@ -3,11 +3,13 @@
 #include "attend/io/files.h"
 #include "attend/io/utf8.h"
 #include "attend/nn/parameter_count.h"
+#include "attend/nn/trainable_parameters.h"
 #include "attend/train/background.h"
 #include "attend/train/checksum.h"
 #include "attend/train/device.h"
 #include "attend/train/embedding_files.h"
 #include "attend/train/loss_curves.h"
+#include "attend/train/regression_metrics.h"
 #include "error_message.h"
 #include "report/write_report.h"
 #include "runs/evaluation_text.h"
@@ -145,6 +147,13 @@ class Training {
         fmt::format("{}: {} parameters, num_layers {}, num_heads {}, embed_dim {}, vocab_size {}",
                     model_kind(recipe.model), parameters, stack.num_layers, stack.num_heads,
                     stack.embed_dim, setup().task->tokenizer().size()));
+    if (recipe.lora.rank > 0) {
+      int64_t trained = 0;
+      for (const auto& each : trainable_parameters(module_of(setup().model)))
+        trained += each.tensor.numel();
+      print_line("adapters", fmt::format("rank {}, {} of the parameters are trained: {}",
+                                         recipe.lora.rank, trained, recipe.lora.targets));
+    }
     print_line("device", run_.device().str());
     fmt::print("{}", report_line("run", directory()));
     const auto& training = recipe.training;
@@ -182,14 +191,14 @@ class Training {
                            names(initial.keys.missing_keys), names(initial.keys.unexpected_keys)));
     if (const auto& changed = initial.changed_options; !changed.empty())
       print_line("changed", fmt::format("{}", fmt::join(changed, "; ")));
+    for (const auto& warning : initial.warnings) print_line("warning", warning);
   }
 
   /// Trains until the last step or a signal.
   train::TrainResult train_steps() {
-    const auto& best = run_.state().best;
     // A background thread prints the progress, so that a paused terminal does not block training.
-    train::BackgroundObserver terminal({std::make_shared<ProgressLine>(
-        setup().recipe.training.max_steps, best ? best->loss : INFINITY)});
+    train::BackgroundObserver terminal(
+        {std::make_shared<ProgressLine>(setup().recipe.training.max_steps)});
     auto stop = [said = false]() mutable {
       if (StopSignal::received() == 0) return false;
       if (!said) write_error("\nstopping: saving a checkpoint\n");
@@ -204,9 +213,19 @@ class Training {
   void print_summary(const train::TrainResult& result) {
     const auto& state = result.state;
     const auto& best = state.best.value();
-    fmt::print("\nbest val loss  {:.4f} (step {}, {})\n", best.loss, state.best_step,
+    const auto metric = setup().recipe.training.best_metric;
+    const bool by_loss = metric == train::BestMetric::loss;
+    fmt::print("\n{:<13}  {:.4f} (step {}{}, {})\n", by_loss ? "best val loss" : "val loss",
+               best.loss, state.best_step,
+               by_loss ? "" : fmt::format(" with the best {}", to_string(metric)),
                targets_text(best, setup().model));
-    if (best.accuracy()) fmt::print("accuracy       {}\n", accuracy_text(best.exact_match));
+    if (best.accuracy())
+      fmt::print("accuracy       {}\n", accuracy_text(best.exact_match, setup().model));
+    if (best.moments.defined())
+      fmt::print("r2             {:.4f}\n", train::regression_metrics(best.moments).r2);
+    const auto& task = *setup().task;
+    if (best.f1)
+      fmt::print("{:<14} {:.4f}\n", f1_name(task.classes(), task.problem().type), *best.f1);
     print_losses();
     if (result.stop_reason == train::StopReason::patience) {
       fmt::print("early stop     step {}, after {} evaluations without improvement (patience)\n",
@@ -265,10 +284,10 @@ bool is_complete(const train::TrainingRun& run) {
   const auto summary = directory.summary();
   if (!summary || train::RunDirectory::exists(train::RunDirectory::replaced(directory.path())))
     return false;
-  const std::array names{train::RunFiles::model, train::EmbeddingFiles::table,
-                         train::EmbeddingFiles::tokens, train::EmbeddingFiles::config,
-                         train::RunFiles::report_page};
-  return std::ranges::all_of(names, [&](auto* name) { return fs::exists(directory.file(name)); }) &&
+  const std::array names{train::EmbeddingFiles::table, train::EmbeddingFiles::tokens,
+                         train::EmbeddingFiles::config, train::RunFiles::report_page};
+  return fs::exists(directory.weights_file()) &&
+         std::ranges::all_of(names, [&](auto* name) { return fs::exists(directory.file(name)); }) &&
          std::ranges::all_of(summary->files, [&](const auto& each) {
            return is_intact(directory, *summary, each.first);
          });

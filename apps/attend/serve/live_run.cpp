@@ -32,10 +32,10 @@ constexpr std::uintmax_t kMaxNewMetrics = 1 << 20;  // bytes that are sent at on
 constexpr std::chrono::seconds kRetryInterval(5);  // of the report of a damaged run
 
 /// Files and folders that change when the data of a report does, except metrics.jsonl.
-constexpr std::array kReportFiles{train::RunFiles::recipe,     train::RunFiles::data,
-                                  train::RunFiles::model,      train::RunFiles::samples,
-                                  train::RunFiles::embeddings, train::RunFiles::checkpoints,
-                                  train::RunFiles::summary};
+constexpr std::array kReportFiles{train::RunFiles::recipe,      train::RunFiles::data,
+                                  train::RunFiles::model,       train::RunFiles::adapter,
+                                  train::RunFiles::samples,     train::RunFiles::embeddings,
+                                  train::RunFiles::checkpoints, train::RunFiles::summary};
 
 /// Returns the text of a request of the form {"text": TEXT}.
 std::string text_of(const std::string& request) {

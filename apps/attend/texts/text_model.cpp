@@ -55,7 +55,8 @@ Pretrained as_pretrained(const train::Run& run) {
             .tokenizer = tokenizer->text_tokenizer(),
             .model_type = tokenizer->model().model_type,
             .classes = run.classes,
-            .eos_tokens = tokenizer->model().eos_tokens};
+            .eos_tokens = tokenizer->model().eos_tokens,
+            .chat_template = tokenizer->model().chat_template};
   }
   Pretrained pretrained{
       .model = run.model, .tokenizer = to_text_tokenizer(*run.tokenizer), .classes = run.classes};
@@ -66,14 +67,21 @@ Pretrained as_pretrained(const train::Run& run) {
 
 TextModel text_model_of(train::Run loaded, const std::string& directory) {
   check_generates(loaded.model, directory, "predict");
-  if (loaded.recipe.data.tokenizer == TokenizerKind::published)
-    return text_model_of(as_pretrained(loaded), directory);
+  if (loaded.recipe.data.tokenizer == TokenizerKind::published) {
+    auto text = text_model_of(as_pretrained(loaded), directory);
+    text.encode = [encode = text.encode, data = loaded.recipe.data](const std::string& prompt) {
+      return encode(train::with_line_breaks(prompt, data));
+    };
+    return text;
+  }
   const auto run = std::make_shared<train::Run>(std::move(loaded));
   const auto& task = train::find_task(run->recipe.task);
   TextModel text{.model = run->model};
   const bool continues = text.continues();
   text.encode = [run](const std::string& prompt) {
-    return with_options_of_task(run->recipe.task, [&] { return run->tokenizer->encode(prompt); });
+    return with_options_of_task(run->recipe.task, [&] {
+      return run->tokenizer->encode(train::with_line_breaks(prompt, run->recipe.data));
+    });
   };
   text.decoder = [run, continues](const TextModel::Tokens& previous) {
     return decoder_of(run, continues ? std::optional(previous.back()) : std::nullopt);
@@ -108,6 +116,8 @@ TextModel text_model_of(Pretrained pretrained, const std::string& directory) {
     };
   };
   text.eos_tokens = shared->eos_tokens;
+  text.chat_template = shared->chat_template;
+  text.encode_chat = [shared](const RenderedChat& chat) { return shared->tokenize(chat); };
   if (continues && !text.eos_tokens.empty()) {
     text.empty_prompt = {text.eos_tokens.front()};
   } else if (continues) {  // such as a run that was exported

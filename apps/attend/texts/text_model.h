@@ -27,6 +27,8 @@ struct TextModel {
   Tokens empty_prompt = {};            ///< replaces a prompt without tokens; empty if there is none
   Tokens eos_tokens = {};              ///< tokens that end a text
   SequenceTokens special_tokens = {};  ///< of a Seq2Seq
+  std::optional<ChatTemplate> chat_template = {};                    ///< of a chat model
+  std::function<Tokens(const RenderedChat& chat)> encode_chat = {};  ///< set if `chat_template` is
   /// Returns true if the generated text is complete; may be empty.
   std::function<bool(const Tokens& prompt_and_generated)> is_complete = {};
 

@@ -15,13 +15,13 @@ namespace attend::train {
 /// Progress of a run, as saved in checkpoints.
 struct TrainerState {
   int64_t step = 0;                 ///< steps done
-  int64_t tokens = 0;               ///< training tokens so far, padding included
+  int64_t tokens = 0;               ///< training tokens so far
   int64_t skipped_steps = 0;        ///< steps skipped because loss or gradient was not finite
   double training_seconds = 0.0;    ///< wall time of the steps
   double evaluation_seconds = 0.0;  ///< wall time of the evaluations
   double train_loss = 0.0;          ///< loss of the last step, mean over the targets
   std::optional<Evaluation> last;   ///< latest evaluation
-  std::optional<Evaluation> best;   ///< evaluation with the best validation loss
+  std::optional<Evaluation> best;   ///< best evaluation by `TrainingConfig::best_metric`
   int64_t best_step = 0;            ///< step of the best evaluation
   int64_t evaluations_without_improvement = 0;  ///< evaluations since the best one
   bool evaluation_pending = false;              ///< the evaluation after the last step was stopped

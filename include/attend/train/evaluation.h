@@ -11,10 +11,11 @@ namespace attend::train {
 
 /// Number of correct predictions and number of all predictions. For the models of this library,
 /// sequences are counted: a sequence is correct if every token of its answer is predicted
-/// correctly. For a dataset of torch::data, samples are counted.
+/// correctly. For tags and masked tokens, the words or tokens are counted, and for a dataset of
+/// torch::data, samples.
 struct ExactMatch {
-  int64_t correct = 0;  ///< number of correct sequences or samples
-  int64_t total = 0;    ///< number of sequences that have an answer, or number of samples
+  int64_t correct = 0;  ///< number of correct sequences, tokens or samples
+  int64_t total = 0;    ///< number of sequences that have an answer, of tokens or samples
 
   /// Adds the counts of another batch.
   ExactMatch& operator+=(const ExactMatch& other) {
@@ -35,9 +36,15 @@ struct Evaluation {
   ExactMatch exact_match = {};  ///< correct predictions; total 0 for data without answers
   int64_t num_targets = 0;      ///< number of targets
   bool is_partial = false;      ///< true: on a part of the validation data; see `eval_batches`
-  /// Result of `confusion_matrix`, (C, C) int64; undefined unless the model is a
-  /// SequenceClassifier.
+  /// Macro F1 of the classes, 0 to 1, see `macro_f1`; for tags of entities, the F1 of all entities.
+  std::optional<double> f1 = {};
+  bool is_best = false;  ///< set by `Trainer`: the best evaluation so far by `best_metric`
+  /// Result of `confusion_matrix`, (C, C) int64, of `multi_label_confusion_matrix`, (C, 2, 2), or
+  /// of `entity_confusion_matrix`, (N, 2, 2); undefined unless the model is a SequenceClassifier of
+  /// classes, labels or tags.
   torch::Tensor confusion_matrix = {};
+  /// Result of `regression_moments`; undefined unless the problem is a regression.
+  torch::Tensor moments = {};
 
   /// Returns the accuracy of `exact_match`, 0 to 1; std::nullopt if its total is 0, for example for
   /// data without answers.

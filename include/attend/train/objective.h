@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace attend::train {
 
@@ -29,13 +30,14 @@ struct TrainingLoss {
 struct TrainingBatch {
   int64_t num_targets = 0;  ///< number of targets over which the loss is summed; may be 0 if
                             ///< another batch of the same step has targets
-  int64_t num_tokens = 0;   ///< number of tokens, or of samples if the data has no tokens; counted
-                            ///< in `Progress::tokens_per_second`
+  int64_t num_tokens = 0;   ///< number of tokens without padding, or of samples if the data has no
+                            ///< tokens; counted in `Progress::tokens_per_second`
   /// Returns the loss of the batch. The function contains the data of the batch, of any type, and
-  /// moves it to the module's device. Called in train mode, and under autocast to bfloat16 if the
-  /// precision is bf16. If the precision is fp32, the autocast state is that of the code that
-  /// called `Trainer::run`. The trainer divides `TrainingLoss::sum` by the number of targets in all
-  /// batches of the step. All targets therefore count equally, also with gradient accumulation.
+  /// moves it to the module's device. Called in train mode, and under autocast to bfloat16 or
+  /// float16 if the precision is bf16 or fp16. If the precision is fp32, the autocast state is that
+  /// of the code that called `Trainer::run`. The trainer divides `TrainingLoss::sum` by the number
+  /// of targets in all batches of the step. All targets therefore count equally, also with gradient
+  /// accumulation.
   std::function<TrainingLoss()> loss;
 };
 
@@ -65,9 +67,16 @@ struct EvaluationOptions {
 ATTEND_API Evaluation evaluate_in_batches(int64_t num_batches, const EvaluationOptions& options,
                                           const std::function<Evaluation(int64_t index)>& evaluate);
 
+/// Evaluates `count` samples in batches of `kEvalBatchSize`, with `evaluate_in_batches`. `loss`
+/// returns the loss of the samples with these indices, from 0 to `count` - 1.
+ATTEND_API Evaluation
+evaluate_samples(int64_t count, const EvaluationOptions& options,
+                 const std::function<TrainingLoss(const std::vector<std::size_t>& indices)>& loss);
+
 /// Base class of training objectives for a `Trainer`: module, training data, loss and evaluation,
 /// as in a LightningModule. Derive from it to train a custom module. `TaskObjective` implements it
-/// for the models of this library, `DatasetObjective` for any module with datasets of torch::data.
+/// for the models of this library, `DatasetObjective` for any module with datasets of torch::data,
+/// and `StreamObjective` for any module with a stream of examples.
 ///
 ///     struct Denoising : Objective {
 ///       torch::nn::Module& module() override { return *net; }
@@ -100,6 +109,11 @@ class ATTEND_API Objective {
   /// Evaluates the module on the validation data. Called in eval mode, without gradients, and with
   /// the same autocast state as `TrainingBatch::loss`. See `evaluate_in_batches`.
   virtual Evaluation evaluate(const EvaluationOptions& options) = 0;
+
+  /// Returns false for tensors of the module's state dict that checkpoints and best weights do not
+  /// contain: frozen weights that have their values before training starts or resumes, such as
+  /// those of the base model of adapters. By default, returns true.
+  virtual bool saves(const std::string& /*name*/) const { return true; }
 
   /// Called by `Trainer` with the processes that train together. An objective needs them if its
   /// loss depends on the whole batch, of which `TrainingBatch::loss` has the part of one process.

@@ -10,16 +10,17 @@ namespace attend::train {
 
 /// Training metrics after a step.
 struct Progress {
-  int64_t step = 0;                     ///< steps done
-  double train_loss = 0.0;              ///< loss of the last step, mean over the targets
-  double lr = 0.0;                      ///< learning rate of the last step
-  double grad_norm = 0.0;               ///< gradient norm of the last step, before clipping
-  double seconds = 0.0;                 ///< wall time of the run so far, evaluations included
-  double tokens_per_second = 0.0;       ///< since the last report, evaluations excluded
-  int64_t peak_memory = 0;              ///< peak resident memory of the process, in bytes
-  int64_t skipped_steps = 0;            ///< steps skipped because loss or gradient was not finite
-  std::optional<double> accuracy = {};  ///< accuracy on the training batches of the last step, in
-                                        ///< train mode (with dropout); see `ExactMatch::accuracy`
+  int64_t step = 0;                       ///< steps done
+  double train_loss = 0.0;                ///< loss of the last step, mean over the targets
+  double lr = 0.0;                        ///< learning rate of the last step
+  double grad_norm = 0.0;                 ///< gradient norm of the last step, before clipping
+  double seconds = 0.0;                   ///< wall time of the run so far, evaluations included
+  double tokens_per_second = 0.0;         ///< since the last report, evaluations excluded
+  int64_t peak_memory = 0;                ///< peak resident memory of the process, in bytes
+  int64_t skipped_steps = 0;              ///< steps skipped because loss or gradient was not finite
+  std::optional<double> accuracy = {};    ///< accuracy on the training batches of the last step, in
+                                          ///< train mode (with dropout); see `ExactMatch::accuracy`
+  std::optional<double> loss_scale = {};  ///< scale of the next step (`GradScaler`), for fp16
   double seconds_left = 0.0;  ///< estimated wall time until `max_steps`, evaluations included
 };
 

@@ -3,6 +3,8 @@
 #include "attend/api.h"
 #include "attend/io/tokenizers.h"
 #include "attend/models/model.h"
+#include "attend/nn/lora.h"
+#include "attend/train/problem.h"
 #include "attend/train/training_config.h"
 
 #include <array>
@@ -51,12 +53,62 @@ struct DataConfig {
                               ///< tokenizer: number of tokens
   UnknownCharacters unknown = UnknownCharacters::error;  ///< character tokenizer: encoding of
                                                          ///< characters not in the vocabulary
-  std::string text_column = "text";                      ///< table: name of the column of texts
-  std::string label_column = "label";                    ///< table: name of the column of labels
-  TruncationSide truncate = TruncationSide::right;       ///< table: side from which tokens of texts
-                                                         ///< longer than max_seq_len are removed
-  int64_t max_text_bytes = int64_t{1} << 30;  ///< maximum size of each file that a task reads, in
-                                              ///< bytes; not a key of recipe files
+  std::string text_column = "text";                      ///< table: name of the column of texts or
+                                                         ///< words
+  std::string label_column = "label";                    ///< table: name of the column of labels or
+                                                         ///< tags
+  std::string prompt_column = "prompt";                  ///< table: name of the column of prompts
+  std::string answer_column = "answer";                  ///< table: name of the column of answers
+  std::string messages_column;  ///< .jsonl: name of the column of chats, lists of messages; empty =
+                                ///< the file has columns of prompts and answers
+  ProblemType problem_type = {};                    ///< table: what the labels are; see `Problem`
+  std::string label_separator = ",";                ///< table, multi-label: text between two labels
+  double threshold = 0.5;                           ///< table, multi-label: see `Problem`
+  TruncationSide truncate = TruncationSide::right;  ///< table: side from which tokens of texts
+                                                    ///< longer than max_seq_len are removed
+  std::string class_weights = "none";  ///< table: weights of the classes in the training loss; see
+                                       ///< `class_weights`
+  bool stratify = true;                ///< table: split each class in the same ratio into training
+                                       ///< and validation data
+  double mask_probability = 0.15;      ///< masked-lm: fraction of the tokens that are predicted
+  bool keep_carriage_returns = false;  ///< keep the line breaks CR LF of texts instead of
+                                       ///< reading them as LF
+  std::string token_dir;  ///< directory of the token files of texts larger than `max_text_bytes`;
+                          ///< empty = `default_token_dir()`
+  int64_t max_text_bytes = int64_t{1} << 30;  ///< maximum size of the texts that are read into
+                                              ///< memory, and of each table, in bytes; larger texts
+                                              ///< are tokenized to a file, larger tables are
+                                              ///< refused; not a key of recipe files
+  /// Called while texts are tokenized, with the number of bytes that are tokenized and the number
+  /// of all bytes; not a key of recipe files.
+  void (*on_tokenized)(int64_t done, int64_t count) = nullptr;
+};
+
+/// Returns what the labels of a task say about the predictions of its model.
+inline Problem problem_of(const DataConfig& data) {
+  return {.type = data.problem_type, .threshold = data.threshold};
+}
+
+/// Returns a text as the tasks that read files see it: with LF in place of CR LF, unless
+/// `data.keep_carriage_returns` is set.
+///
+///     with_line_breaks("a\r\nb", DataConfig{}) == "a\nb";
+ATTEND_API std::string with_line_breaks(std::string text, const DataConfig& data);
+
+/// Returns the directory of token files if `DataConfig::token_dir` is empty: attend/tokens in
+/// $XDG_CACHE_HOME or, if it is not set, in ~/.cache. Throws InputError if $HOME is not set either.
+ATTEND_API std::filesystem::path default_token_dir();
+
+/// Options of low-rank adapters; see `LoraOptions`.
+struct ATTEND_API LoraConfig {
+  int64_t rank = 0;      ///< rank of the adapters; 0 = none: all weights are trained
+  double alpha = 16.0;   ///< the product of an adapter is multiplied by alpha / rank
+  double dropout = 0.0;  ///< dropout probability of the input of the adapters
+  std::string targets = "qkv,out,feed_forward";  ///< `LoraOptions::targets`, separated by commas
+  bool rslora = false;                           ///< multiply by alpha / sqrt(rank) instead
+
+  /// The options for `add_lora`.
+  LoraOptions options() const;
 };
 
 /// Configuration of a run: task, data, model and training. The vocabulary sizes and the number of
@@ -67,6 +119,7 @@ struct ATTEND_API Recipe {
   std::vector<std::string> text;  ///< paths of the files to train on, for tasks that read files
   DataConfig data;                ///< options of the task's data
   ModelConfig model;              ///< sizes and options of the model
+  LoraConfig lora;                ///< low-rank adapters; requires initial weights of another run
   TrainingConfig training;        ///< optimizer, schedule, evaluation
   std::string name = {};          ///< name of the recipe that the user chose, such as "sort"; empty
                                   ///< if there is none; not part of the file

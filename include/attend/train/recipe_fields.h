@@ -14,8 +14,8 @@ using FieldRef =
     std::variant<std::monostate, int64_t*, double*, bool*, std::string*, std::vector<int64_t>*,
                  std::vector<std::string>*, PositionScheme*, NormKind*, NormOrder*, Activation*,
                  RotaryScaling*, QKNormKind*, BranchScale*, Initialization*, Pooling*, Precision*,
-                 OnNonFinite*, OptimizerKind*, ScheduleKind*, TokenizerKind*, UnknownCharacters*,
-                 TruncationSide*>;
+                 OnNonFinite*, OptimizerKind*, ScheduleKind*, BestMetric*, TokenizerKind*,
+                 UnknownCharacters*, TruncationSide*, ProblemType*>;
 
 /// A value as written in recipe files. An enum is written by name. The number 0 is written as
 /// `RecipeField::zero` if `zero` is not empty. The value is monostate if the recipe's kind of model
@@ -25,7 +25,8 @@ using FieldValue = std::variant<std::monostate, int64_t, double, bool, std::stri
 
 /// Describes a value of a recipe: its place in the file, its help and its limits.
 struct ATTEND_API RecipeField {
-  const char* section;       ///< table in the file: "", "data", "model" or "training"
+  const char* section;       ///< table in the file: "", "data", "model", "lora" or
+                             ///< "training"
   const char* key;           ///< key in the table, for example embed_dim
   const char* unit;          ///< unit or placeholder, for example TOKENS; empty if there is none
   const char* group;         ///< heading in the help of the command, for example "Model, size"
@@ -34,6 +35,8 @@ struct ATTEND_API RecipeField {
   double max;                ///< maximum of a number
   FieldRef (*ref)(Recipe&);  ///< returns a pointer to the value; changes nothing
   const char* zero = "";     ///< name of the number 0, such as auto; empty if there is none
+  const char* before = "";   ///< value, as in a recipe file, of runs that were written before the
+                             ///< key existed and whose task reads it; empty = the default
 
   /// True if the value is a list of paths of files.
   bool is_paths() const;

@@ -32,12 +32,14 @@ struct RunFiles {
   static constexpr const char* data = "data.json";           ///< identity and origin of the run,
                                                              ///< values that must be the same
                                                              ///< when the run is resumed
-  static constexpr const char* model = "model.safetensors";  ///< weights with best validation loss
-  static constexpr const char* metrics = "metrics.jsonl";    ///< written by `MetricsLog`
-  static constexpr const char* summary = "summary.json";     ///< result of a finished run
-  static constexpr const char* report_text = "report.txt";   ///< samples, attention weights and
-                                                             ///< nearest neighbors, as text;
-                                                             ///< written by `attend train`
+  static constexpr const char* model = "model.safetensors";  ///< weights of the best step
+  static constexpr const char* adapter = "adapter.safetensors";  ///< instead of model.safetensors
+                                                                 ///< if the run has a base model
+  static constexpr const char* metrics = "metrics.jsonl";        ///< written by `MetricsLog`
+  static constexpr const char* summary = "summary.json";         ///< result of a finished run
+  static constexpr const char* report_text = "report.txt";       ///< samples, attention weights and
+                                                                 ///< nearest neighbors, as text;
+                                                                 ///< written by `attend train`
   static constexpr const char* report_page = "report.html";  ///< the run as a page for a browser;
                                                              ///< written by `attend train`
   static constexpr const char* samples = "samples.jsonl";    ///< outputs of the model, a line per
@@ -67,6 +69,12 @@ ATTEND_API Provenance current_provenance();
 /// Returns a JSON object with the fields of `provenance`.
 ATTEND_API std::string to_json(const Provenance& provenance);
 
+/// The model whose weights a run with low-rank adapters uses, and does not contain.
+struct BaseModel {
+  std::string path;      ///< absolute path of a run, or of a published model
+  std::string checksum;  ///< CRC-32C of its weights
+};
+
 /// Identity and origin of a run, and the values that must be the same when it is resumed; saved as
 /// data.json. `RunDirectory::create` sets the fields `run_id`, `provenance` and `files`.
 struct RunRecord {
@@ -77,9 +85,10 @@ struct RunRecord {
   std::map<std::string, std::string> fixed;  ///< configuration values that must not change, by key
   std::map<std::string, std::string> files = {};  ///< CRC-32C of recipe.toml and of the tokenizer's
                                                   ///< files, by name
-  std::string init_from = {};    ///< `run_id` of the run whose weights were the initial weights;
-                                 ///< empty if the initial weights were random
-  std::string recipe_name = {};  ///< `Recipe::name`
+  std::string init_from = {};  ///< `run_id` of the run whose weights were the initial weights;
+                               ///< empty if the initial weights were random
+  std::optional<BaseModel> base = {};  ///< of a run with adapters
+  std::string recipe_name = {};        ///< `Recipe::name`
   std::string next_recipe = {};  ///< CRC-32C of the text that replaces recipe.toml; empty except
                                  ///< while `RunDirectory::save_recipe` writes the file
   /// Contents of recipe.toml and of the tokenizer's files, by name, for `RunDirectory::create` and
@@ -100,6 +109,7 @@ struct RunSummary {
   double train_loss = 0.0;                        ///< of the last step; may be NaN
   double val_loss = 0.0;                          ///< of the best weights
   std::optional<double> val_accuracy = {};        ///< of the best weights; empty if there is none
+  std::optional<double> val_f1 = {};              ///< of the best weights, see `Evaluation::f1`
   int64_t skipped_steps = 0;                      ///< steps with a non-finite loss or gradient
   std::map<std::string, std::string> files = {};  ///< CRC-32C of report.txt, by name; empty if the
                                                   ///< run has no report.txt
@@ -114,7 +124,7 @@ ATTEND_API std::unique_ptr<Tokenizer> load_run_tokenizer(const std::filesystem::
 
 /// Selects the weights of a run.
 enum class Weights {
-  best,  ///< weights with the best validation loss
+  best,  ///< weights with the best validation metric, `TrainingConfig::best_metric`
   last,  ///< weights of the latest checkpoint
 };
 
@@ -127,6 +137,9 @@ struct ATTEND_API Run {
   std::string data_checksum;                   ///< `Task::data_checksum` of the training data
   Model model;                                 ///< in eval mode
 
+  /// Merges low-rank adapters into the weights, and removes them from the model and the recipe, see
+  /// `merge_lora`. Does nothing for a model without adapters.
+  void merge_adapters();
   /// Returns the task of the run with its data. Throws InputError if vocabulary, classes or data
   /// have changed since training, for example because the text file was edited.
   std::unique_ptr<Task> make_task() const;
@@ -225,23 +238,29 @@ class ATTEND_API RunDirectory : public CheckpointSink {
 
   /// The checkpoints of the run.
   const CheckpointStore& checkpoints() const { return checkpoints_; }
+  /// The path of the best weights: `RunFiles::model`, or `RunFiles::adapter` if the run has a base
+  /// model.
+  std::filesystem::path weights_file() const;
   /// Returns which weights can be loaded: the best weights if they have been saved, else the last
   /// weights; std::nullopt if no weights have been saved.
   std::optional<Weights> available_weights() const;
-  /// Reads the header of model.safetensors. Throws InputError if the file is missing, damaged or
+  /// Reads the header of `weights_file()`. Throws InputError if the file is missing, damaged or
   /// belongs to another run.
   SafetensorsHeader weights_header() const;
-  /// Returns the run's weights by name, on the CPU. Throws InputError if no weights have been saved
-  /// yet, or if model.safetensors (`Weights::best`) or the newest checkpoint (`Weights::last`) is
-  /// damaged or belongs to another run.
+  /// Returns the run's weights by name, on the CPU: without those of the base model. Throws
+  /// InputError if no weights have been saved yet, or if `weights_file()` (`Weights::best`) or the
+  /// newest checkpoint (`Weights::last`) is damaged or belongs to another run.
   std::map<std::string, torch::Tensor> state_dict(Weights weights) const;
-  /// Copies the run's weights into `module`, which may be on any device. Throws InputError in the
-  /// same cases as `state_dict`, and if the weights do not match the module.
+  /// Copies the run's weights into `module`, which may be on any device. If the run has a base
+  /// model, the other tensors of `module` must already have its weights, and do not change. Throws
+  /// InputError in the same cases as `state_dict`, and if the weights do not match the module.
   void load_weights(ModuleRef module, Weights weights = Weights::best) const;
   /// Loads a run that trains a model of this library; the run may be unfinished. The loaded model
-  /// is in eval mode. Does not change LibTorch's random number generators. Throws InputError if a
-  /// file is missing, damaged, of another run, or inconsistent with the recipe; the message names
-  /// the file, or the directory if no weights have been saved yet.
+  /// is in eval mode. A run with adapters also loads its base model; see `merge_lora`. Does not
+  /// change LibTorch's random number generators. Throws InputError if a file is missing, damaged,
+  /// of another run, or inconsistent with the recipe; the message names the file, or the directory
+  /// if no weights have been saved yet. Also throws InputError if the base model is missing or has
+  /// changed; the message contains its path and checksums.
   Run load(Weights weights = Weights::best) const;
 
   /// Throws std::runtime_error if this run was created or resumed, and its directory was removed,
@@ -250,7 +269,7 @@ class ATTEND_API RunDirectory : public CheckpointSink {
   /// Calls `save`, which writes to the directory. Throws as `check_in_place`, also if the directory
   /// was removed or moved while `save` wrote to it.
   void save_in_place(const std::string& lost, const std::function<void()>& save) const;
-  /// Writes model.safetensors. Throws std::runtime_error if the file cannot be written, and as
+  /// Writes `weights_file()`. Throws std::runtime_error if the file cannot be written, and as
   /// `check_in_place`.
   void save_best(const std::map<std::string, torch::Tensor>& weights) override;
   /// Saves a checkpoint in `checkpoints()`. Throws as `CheckpointStore::save` and `check_in_place`.

@@ -16,8 +16,14 @@ namespace attend::train {
 
 /// A prompt and its answer.
 struct Example {
-  std::string prompt;  ///< input of the model
-  std::string answer;  ///< empty if there is no expected answer
+  std::string prompt;                    ///< input of the model
+  std::string answer;                    ///< empty if there is no expected answer
+  std::vector<std::string> labels = {};  ///< labels of a multi-label classification, or the tag of
+                                         ///< each of `words`
+  std::vector<std::string> words = {};   ///< token classification: the words of `prompt`
+  /// Tokens of the prompt if it contains its special tokens, as a rendered chat does; empty = those
+  /// of the tokenizer.
+  std::vector<int64_t> prompt_tokens = {};
 };
 
 /// A line about the data of a task, such as {"classes", "neg (120), pos (80)"}.
@@ -35,8 +41,14 @@ class ATTEND_API Task {
 
   /// The tokenizer of the data.
   virtual const Tokenizer& tokenizer() const = 0;
-  /// The class names by index; empty unless the task is a classification.
+  /// The class or label names by index, or the name of a number; empty for other tasks.
   virtual std::vector<std::string> classes() const { return {}; }
+
+  /// What the model predicts; all batches contain it, too.
+  virtual Problem problem() const { return {}; }
+  /// Weights of the classes in the training loss, (C); see `summed_loss`. Undefined by default: all
+  /// are 1.
+  virtual torch::Tensor class_weights() const { return {}; }
 
   /// Draws `size` training sequences; equal states of the sampler give equal batches.
   virtual Batch training_batch(int64_t size, Sampler& sampler) const = 0;

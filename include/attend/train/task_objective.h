@@ -10,24 +10,32 @@
 #include "attend/train/training_config.h"
 
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace attend::train {
 
-/// Trains a model of this library on a task: cross-entropy with `label_smoothing`, plus
+/// Trains a model of this library on a task: cross-entropy with `label_smoothing` and the task's
+/// `class_weights`, which evaluations ignore, plus
 /// `router_aux_loss_coef` times the load-balancing loss of the model's experts. With several
 /// processes, this is the loss of the whole batch, of which each process has a part.
+///
+/// If the model has low-rank adapters (`add_lora`), checkpoints and best weights do not contain the
+/// parameters that are frozen when the objective is made: those of the base model.
 ///
 ///     Trainer trainer(std::make_shared<TaskObjective>(model, task, config), config);
 class ATTEND_API TaskObjective : public Objective {
  public:
-  /// `config` sets label smoothing and the coefficient of the load-balancing loss.
+  /// `config` sets label smoothing and the coefficient of the load-balancing loss. Throws
+  /// InputError if evaluations of the task do not have `config.best_metric`.
   TaskObjective(Model model, std::shared_ptr<const Task> task, const TrainingConfig& config);
 
   torch::nn::Module& module() override { return module_of(model_); }
   TrainingBatch training_batch(int64_t size, Sampler& sampler) override;
   Evaluation evaluate(const EvaluationOptions& options) override;
+  bool saves(const std::string& name) const override { return !base_.contains(name); }
   void set_processes(std::shared_ptr<Processes> processes) override {
     processes_ = std::move(processes);
   }
@@ -36,7 +44,9 @@ class ATTEND_API TaskObjective : public Objective {
   TrainingLoss loss(const Batch& batch);
 
   Model model_;
+  std::set<std::string> base_;  // names of the frozen parameters of a model with adapters
   std::shared_ptr<const Task> task_;
+  torch::Tensor class_weights_;  // (C), or undefined
   double label_smoothing_;
   double router_aux_loss_coef_;
   std::shared_ptr<Processes> processes_ = single_process();

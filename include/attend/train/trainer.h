@@ -2,6 +2,7 @@
 
 #include "attend/api.h"
 #include "attend/train/checkpoint.h"
+#include "attend/train/grad_scaler.h"
 #include "attend/train/objective.h"
 #include "attend/train/observer.h"
 #include "attend/train/optimizer.h"
@@ -13,16 +14,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace attend::train {
 
-/// Destination for checkpoints and for the weights with the best validation loss.
+/// Destination for checkpoints and for the best weights by `TrainingConfig::best_metric`.
 class ATTEND_API CheckpointSink {
  public:
   virtual ~CheckpointSink() = default;
-  /// Called with the weights whenever the validation loss improves. A resumed run first calls
+  /// Called with the weights whenever the validation metric improves. A resumed run first calls
   /// `save_best` with the best weights of the checkpoint, because the weights saved before the
   /// interruption may be from a later step than the checkpoint.
   virtual void save_best(const std::map<std::string, torch::Tensor>& weights) = 0;
@@ -77,8 +79,11 @@ struct TrainerHooks {
 /// resumed run uses the same number, unless fewer threads are available. LibTorch's number of
 /// threads is changed only during `run`.
 ///
-/// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16. If
-/// it is fp32, the autocast state is that of the code that calls `run`.
+/// Losses and evaluations are computed under autocast to bfloat16 if `config.precision` is bf16,
+/// and to float16 if it is fp16. If it is fp32, the autocast state is that of the code that calls
+/// `run`. With fp16, a `GradScaler` scales the loss. A step with non-finite gradients is then
+/// skipped and counted, and the scale is halved, whatever `config.on_nonfinite` is. It applies to a
+/// loss that is not finite, and to gradients that are not with a scale of 1 or less.
 ///
 /// During `run`, malloc of glibc keeps freed memory for the next step, unless the environment sets
 /// how malloc keeps memory (`GLIBC_TUNABLES`, `MALLOC_...`). This changes settings of the whole
@@ -122,7 +127,8 @@ class ATTEND_API Trainer {
   /// the loss is not 0-dim or requires no gradient. If the loss or the gradient norm of a step is
   /// not finite, throws std::runtime_error in two cases: `on_nonfinite` is `stop`, or a weight is
   /// not finite. The message contains step, learning rate and latest checkpoint. Also throws
-  /// std::runtime_error if training ends without a finite validation loss.
+  /// std::runtime_error if training ends without a finite validation loss. Throws InputError if an
+  /// evaluation does not have `config.best_metric`.
   TrainResult run(const TrainerHooks& hooks = {});
 
   /// The progress so far.
@@ -162,7 +168,7 @@ class ATTEND_API Trainer {
   /// Computes the gradients of the loss of the batches, averaged over all their targets.
   void forward_backward(const Batches& batches);
   /// Skips a step whose loss or gradients are not finite, or throws.
-  void skip_step(const TrainerHooks& hooks);
+  void skip_step(const TrainerHooks& hooks, bool scale_is_large);
   void report(const TrainerHooks& hooks);
   /// Evaluates, and updates the state.
   void evaluate(const TrainerHooks& hooks);
@@ -170,6 +176,8 @@ class ATTEND_API Trainer {
   /// Sets `others_`. Called by all processes; the result is that of rank 0.
   void collect_others();
   torch::nn::Module& module() const { return objective_->module(); }
+  /// Returns copies of the tensors that `Objective::saves`.
+  std::map<std::string, torch::Tensor> saved_weights() const;
 
   std::shared_ptr<Objective> objective_;
   TrainingConfig config_;
@@ -180,6 +188,7 @@ class ATTEND_API Trainer {
   std::shared_ptr<Processes> processes_;
   std::vector<bool> trained_;  // which parameters required a gradient in the last step
   Sampler sampler_;
+  std::optional<GradScaler> scaler_;  // for fp16
   TrainerState state_;
   std::map<std::string, torch::Tensor> best_weights_;  // on the CPU
   // What only other processes have, by the names in checkpoints, on the CPU; until the next step.

@@ -13,6 +13,7 @@ namespace attend::train {
 enum class Precision {
   fp32,  ///< float32
   bf16,  ///< mixed precision: autocast to bfloat16; weights and optimizer state stay float32
+  fp16,  ///< mixed precision: autocast to float16 with loss scaling (`GradScaler`)
 };
 
 /// Behaviour at a step whose loss or gradient is not finite.
@@ -33,6 +34,13 @@ enum class ScheduleKind {
   linear,    ///< linear decay
   constant,  ///< no decay
   wsd,       ///< warm-up, stable, decay: linear decay over the last steps
+};
+
+/// Validation metric that selects the best weights.
+enum class BestMetric {
+  loss,      ///< lowest `Evaluation::loss`
+  accuracy,  ///< highest `Evaluation::accuracy()`
+  f1,        ///< highest `Evaluation::f1`
 };
 
 /// Configuration of a `Trainer`.
@@ -61,6 +69,7 @@ struct TrainingConfig {
   int64_t eval_batches = 100;                      ///< maximum number of batches of an evaluation
                                                    ///< in training, spread evenly over the
                                                    ///< validation data; 0 = all
+  BestMetric best_metric = BestMetric::loss;       ///< metric of the best weights and of `patience`
   int64_t patience = 0;                            ///< early stopping after this number of
                                                    ///< evaluations without improvement; 0 = off
   int64_t checkpoint_every = 100;                  ///< steps between checkpoints
@@ -82,7 +91,7 @@ namespace attend {
 /// Names of `train::Precision`.
 template <>
 struct EnumNames<train::Precision> {
-  static constexpr std::array<std::string_view, 2> names{"fp32", "bf16"};
+  static constexpr std::array<std::string_view, 3> names{"fp32", "bf16", "fp16"};
 };
 
 /// Names of `train::OnNonFinite`.
@@ -95,6 +104,12 @@ struct EnumNames<train::OnNonFinite> {
 template <>
 struct EnumNames<train::OptimizerKind> {
   static constexpr std::array<std::string_view, 2> names{"adamw", "muon"};
+};
+
+/// Names of `train::BestMetric`.
+template <>
+struct EnumNames<train::BestMetric> {
+  static constexpr std::array<std::string_view, 3> names{"loss", "accuracy", "f1"};
 };
 
 /// Names of `train::ScheduleKind`.

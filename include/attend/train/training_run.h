@@ -55,12 +55,14 @@ struct TrainingRunOptions {
   /// `make_optimizer` with the config. See `Trainer::Trainer`. A run is resumed only with an
   /// optimizer of the same type.
   std::shared_ptr<torch::optim::Optimizer> optimizer = nullptr;
-  /// Of a recipe: directory of another run, whose best weights are the initial weights; empty for
-  /// random weights. See `fine_tuning_recipe`. A task that reads a file uses the tokenizer of the
-  /// other run. The weights of the head are random if the other run has another kind of model, no
-  /// such head, or other classes. All other tensors of the two models must have the same names and
-  /// shapes; the blocks of a `LanguageModel` and of a `SequenceClassifier` correspond. The initial
-  /// weights are saved in a checkpoint of step 0. Ignored by `RunMode::resume`.
+  /// Of a recipe: directory of another run, whose best weights are the initial weights, or folder
+  /// of a published model (`InitialModel`); empty for random weights. See `fine_tuning_recipe`. A
+  /// task that reads a file uses the tokenizer of the other run. The options of a published model
+  /// must be those of `recipe`, except of regularization, length and pooling. The weights of the
+  /// head are random if the other run has another kind of model, no such head, or other classes.
+  /// All other tensors of the two models must have the same names and shapes; the blocks of a
+  /// `LanguageModel` and of a `SequenceClassifier` correspond. The initial weights are saved in a
+  /// checkpoint of step 0. Ignored by `RunMode::resume`.
   std::filesystem::path init_from = {};
   TaskMaker task_maker = make_task;  ///< of a recipe: makes the task
   /// The processes that train together; see `Trainer`. Each of them makes the same `TrainingRun`.

@@ -16,15 +16,17 @@
 
 namespace attend::train {
 
-/// The weights of another run with which a run begins; see `TrainingRunOptions::init_from`.
+/// The weights of another model with which a run begins; see `TrainingRunOptions::init_from`.
 struct InitialWeights {
-  std::filesystem::path directory;  ///< directory of the other run
-  std::string run_id;               ///< identity of the other run, as in its data.json
+  std::filesystem::path directory;  ///< directory of the other run, or folder of a published model
+  std::string run_id;               ///< identity of the other model: `InitialModel::id`
+  std::string checksum;             ///< CRC-32C of all tensors of the other model
   int64_t num_tensors = 0;          ///< number of tensors that were copied
   IncompatibleKeys keys = {};       ///< tensors that are new, and tensors of the other run that are
                                     ///< not used
   std::vector<std::string> changed_options = {};  ///< a line for each option of the model whose
                                                   ///< value differs from the other run
+  std::vector<std::string> warnings = {};         ///< `InitialModel::warnings`
 };
 
 /// A recipe with its task, model and device.
@@ -44,7 +46,7 @@ ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              const TaskMaker& task_maker = make_task);
 
 /// Makes the task and the model of a recipe. The initial weights of the model are those of the run
-/// in `init_from`, or random if `init_from` is empty.
+/// or published model in `init_from`, or random if `init_from` is empty.
 ATTEND_API TrainingSetup make_training_setup(const Recipe& recipe,
                                              const std::filesystem::path& init_from,
                                              const TaskMaker& task_maker = make_task);
