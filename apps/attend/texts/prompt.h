@@ -40,6 +40,9 @@ class PromptOptions {
   /// Throws InputError if there is no prompt, or if the file cannot be read or is too large.
   Prompt read() const;
 
+  /// Maximum size of a prompt, in bytes.
+  int64_t max_bytes() const { return max_bytes_; }
+
  private:
   CLI::Option* text_ = nullptr;
   CLI::Option* file_ = nullptr;
