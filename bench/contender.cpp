@@ -17,6 +17,8 @@
 #include "attend/model_export/export_plan.h"
 #include "attend/models/generation.h"
 #include "attend/models/prepare_for_inference.h"
+#include "attend/nn/freezing.h"
+#include "attend/nn/lora.h"
 #include "attend/nn/trainable_parameters.h"
 #include "attend/train/optimizer.h"
 #include "attend/train/task_objective.h"
@@ -137,6 +139,16 @@ std::vector<train::Batch> whole_batches(const std::vector<train::Batch>& parts, 
   return batches;
 }
 
+/// Freezes the model, and adds an adapter to each linear layer of its blocks. A joint projection
+/// gets one adapter, as in PEFT.
+void add_adapters(Model& model, int64_t rank) {
+  freeze(module_of(model));
+  for (const auto& module : module_of(model).modules()) {
+    auto* layer = module->as<torch::nn::Linear>();
+    if (layer != nullptr) add_lora_adapter(*layer, "lora", {.rank = rank});
+  }
+}
+
 /// The unit of work is a step of the trainer. The peers must get the same losses in the first 3
 /// steps. The trainer writes no files, unless `run_directory` is true: then it logs and saves
 /// checkpoints as `attend train` does. With `new_batches` false, it always trains on the same
@@ -148,6 +160,7 @@ void train_model(const Row& row, const std::filesystem::path& folder,
   recipe.training.log_every = 1;
   const auto setup = train::make_training_setup(recipe);
   auto model = setup.model;
+  if (row.contains("lora")) add_adapters(model, row["lora"]);
   const auto parameters = trainable_parameters(module_of(model));
   const auto processes = std::make_shared<MeasuredProcesses>(connected, parameters);
   const bool is_first = processes->rank() == 0;

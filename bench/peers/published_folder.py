@@ -75,5 +75,8 @@ if ROW["kind"] == "embed":
     minilm().save_pretrained(MODEL)
     tokenizer.enable_truncation(128)
     lines = random.Random(0).sample(lines, ROW["lines"])
+if ROW["kind"] == "tokenize_to_file":
+    text = random.Random(0).choices(lines, k=8_000_000 * len(lines) // sum(map(len, lines)))  # about 8 MB
+    (FOLDER / "text.txt").write_text("\n".join(text) + "\n", encoding="utf-8")
 tokenizer.save(str(MODEL / "tokenizer.json"))
 (FOLDER / "lines.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")

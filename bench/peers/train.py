@@ -1,6 +1,6 @@
 """Trains the language model in PyTorch: train.py FOLDER eager|compile|ddp. See contender.py.
 
-With ddp, a launcher has started several processes, which train with DistributedDataParallel.
+If the row has adapters, PEFT trains them. With ddp, a launcher has started several processes, which train with DistributedDataParallel.
 """
 
 import os
@@ -16,11 +16,20 @@ DEVICE = ROW["device"]
 weights = tensors("model")
 vocab = weights["embedding.token.weight"].size(0)
 model = LanguageModel(vocab, ROW["tokens"], ROW["layers"], ROW["width"], ROW["heads"])
+adapters = {name: weights.pop(name) for name in list(weights) if ".lora." in name}
 model.load_state_dict(weights)
-del weights  # the peak memory may be measured
+if adapters:
+    import peft  # the other rows do not need it
+    layers = ["qkv", "out", "up", "down"]
+    peft.inject_adapter_in_model(peft.LoraConfig(r=ROW["lora"], lora_alpha=16, target_modules=layers), model)
+    names = {name: name.replace(".lora.", ".lora_") + ".default.weight" for name in adapters}
+    unexpected = model.load_state_dict({names[name]: adapters[name] for name in adapters}, strict=False).unexpected_keys
+    assert not unexpected, unexpected
+del weights, adapters  # the peak memory may be measured
 model.to(DEVICE)
-matrices = [parameter for parameter in model.parameters() if parameter.dim() > 1]
-vectors = [parameter for parameter in model.parameters() if parameter.dim() == 1]
+trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+matrices = [parameter for parameter in trained if parameter.dim() > 1]
+vectors = [parameter for parameter in trained if parameter.dim() == 1]
 optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
                               lr=ROW["lr"], betas=(0.9, 0.99), fused=True)
 forward = torch.compile(model) if sys.argv[2] == "compile" else model
@@ -49,7 +58,7 @@ def step(tokens, targets):
     loss = loss.detach()
     if PROCESSES > 1:
         torch.distributed.all_reduce(loss)
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    torch.nn.utils.clip_grad_norm_(trained, 1.0)
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
     return loss.item() / PROCESSES
