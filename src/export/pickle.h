@@ -1,5 +1,7 @@
 #pragma once
 
+#include "attend/api.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -10,7 +12,7 @@ namespace attend {
 
 /// Parser of the pickles that LibTorch writes. Nothing is executed: calls and objects are returned
 /// as data. Safe for untrusted input.
-class Pickle {
+class ATTEND_API Pickle {
  public:
   using Index = std::size_t;  ///< index of a value
 

@@ -88,4 +88,9 @@ Json parse_json(std::string_view text) {
   return Json::parse(text);
 }
 
+nlohmann::ordered_json parse_ordered_json(std::string_view text) {
+  check_json(text);
+  return nlohmann::ordered_json::parse(text);
+}
+
 }  // namespace attend

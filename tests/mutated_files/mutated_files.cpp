@@ -1,7 +1,7 @@
 // Mutates valid .pt2 archives, TorchScript archives, ONNX and safetensors files and the JSON files
-// of published models at random, and reads the mutated files. Each read must succeed or throw an
-// InputError with a message. It must end within 10 seconds and need little memory. Build with the
-// preset asan to check the memory and to find invalid memory accesses.
+// of published models and adapters at random, and reads the mutated files. Each read must succeed
+// or throw an InputError with a message. It must end within 10 seconds and need little memory.
+// Build with the preset asan to check the memory and to find invalid memory accesses.
 //
 // The environment variable ATTEND_MUTATIONS sets the number of mutated files of each kind. The
 // program prints the seed.
@@ -14,7 +14,10 @@
 #include "attend/io/file_kind.h"
 #include "attend/io/safetensors.h"
 #include "attend/io/safetensors_header.h"
+#include "attend/io/vocabulary.h"
 #include "attend/models/language_model.h"
+#include "attend/nn/lora.h"
+#include "attend/pretrained/peft_adapter.h"
 #include "attend/pretrained/pretrained.h"
 #include "attend/pt2.h"
 #include "io/files.h"
@@ -24,11 +27,13 @@
 #include "support/pretrained_folder.h"
 #include "support/seed.h"
 #include "support/temporary_directory.h"
+#include "train/token_file.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
@@ -260,10 +265,45 @@ TEST_F(MutatedFiles, Onnx) {
   });
 }
 
+/// Returns a safetensors file with other bytes, or with another header.
+std::string mutated_safetensors(const std::string& whole, Random& random) {
+  if (random() % 3 == 0) return mutated_bytes(whole, random);
+  std::size_t header_bytes = 0;
+  for (std::size_t i = 8; i-- > 0;)
+    header_bytes = header_bytes << 8 | static_cast<unsigned char>(whole[i]);
+  const auto header = json::parse(whole.substr(8, header_bytes));
+  // The file contains the length of the mutated header, not of the original header.
+  const auto text = random() % 4 == 0 ? mutated_bytes(header.dump(), random)
+                                      : mutated_json(header, random).dump();
+  std::string length;
+  for (int shift = 0; shift < 64; shift += 8)
+    length += static_cast<char>(text.size() >> shift & 0xFF);
+  return length + text + whole.substr(8 + header_bytes);
+}
+
 TEST_F(MutatedFiles, Safetensors) {
   const auto original = directory / "model.safetensors";
   auto model = small_model();
   save_safetensors(original, {.tensors = state_dict(model), .metadata = {{"format", "pt"}}});
+  const auto whole = read_bytes(original);
+  const auto mutate = [&](Random& random, const std::filesystem::path& path) {
+    replace_file(path, mutated_safetensors(whole, random));
+  };
+  check(".safetensors", mutate, [](const auto& path) {
+    file_kind(path);
+    read_safetensors_header(path);
+    load_safetensors(path);
+  });
+}
+
+TEST_F(MutatedFiles, TokenFiles) {
+  const auto original = directory / "tokens.safetensors";
+  train::write_token_file(original, Vocabulary::of_characters("abc"), torch::kUInt16,
+                          [](const auto& write) {
+                            for (int i = 0; i < 10'000; ++i)
+                              write(std::string_view("\x01\0\x02\0", 4));
+                            return std::map<std::string, std::string>{{"format", "test"}};
+                          });
   const auto whole = read_bytes(original);
   const auto data_offset = read_safetensors_header(original).data_offset;
   const auto header = json::parse(whole.substr(8, data_offset - 8));
@@ -272,19 +312,18 @@ TEST_F(MutatedFiles, Safetensors) {
       replace_file(path, mutated_bytes(whole, random));
       return;
     }
-    // The file contains the length of the mutated header, not of the original header.
-    const auto text = random() % 4 == 0 ? mutated_bytes(header.dump(), random)
-                                        : mutated_json(header, random).dump();
+    auto text = mutated_json(header, random).dump();
+    text.resize(std::max<std::size_t>(text.size(), data_offset - 8), ' ');
     std::string length;
     for (int shift = 0; shift < 64; shift += 8) {
       length += static_cast<char>(text.size() >> shift & 0xFF);
     }
     replace_file(path, length + text + whole.substr(data_offset));
   };
-  check(".safetensors", mutate, [](const auto& path) {
-    file_kind(path);
-    read_safetensors_header(path);
-    load_safetensors(path);
+  check(".tokens", mutate, [](const auto& path) {
+    const train::TokenFile file(path);
+    [[maybe_unused]] const volatile auto zeros =
+        std::ranges::count(file.bytes(), '\0');  // reads all
   });
 }
 
@@ -328,6 +367,57 @@ TEST_F(MutatedFiles, Pretrained) {
     }
     replace_file(file, changed->second.dump());
   });
+}
+
+/// Mutates one of the two files of an adapter in the format of PEFT: of a decoder with a tied head,
+/// with patterns, and of a classifier, whose head the adapter contains.
+TEST_F(MutatedFiles, PeftAdapter) {
+  struct Adapter {
+    std::filesystem::path folder;
+    std::string options;
+    std::string weights;
+  };
+  std::vector<Adapter> adapters;
+  const auto add = [&](json config, const std::vector<std::string>& targets, const json& more) {
+    const auto base = directory / fmt::format("base{}", adapters.size());
+    write_pretrained(base, config, weights_of(config));
+    const auto model = load_pretrained(base);
+    add_lora(module_of(model.model), {.rank = 2, .targets = targets});
+    const auto folder = directory / fmt::format("adapter{}", adapters.size());
+    save_peft_adapter(model, folder, {.base = base.string()});
+    auto options = json::parse(read_bytes(folder / "adapter_config.json"));
+    options.update(more);
+    replace_file(folder / "adapter_config.json", options.dump());
+    load_pretrained(folder);
+    adapters.push_back({folder, options.dump(), read_bytes(folder / "adapter_model.safetensors")});
+  };
+  auto llama = small_config("llama");
+  llama["tie_word_embeddings"] = true;
+  add(llama, {"query", "down", "head"},
+      {{"target_modules", ".*(q_proj|down_proj)|lm_head"},
+       {"rank_pattern", {{"layers\\.0\\..*", 2}}},
+       {"alpha_pattern", {{"(lm_)?head", 5.0}}}});
+  auto bert = small_config("bert");
+  bert["architectures"] = {"BertForSequenceClassification"};
+  bert["id2label"] = {{"0", "a"}, {"1", "b"}};
+  add(bert, {"qkv"}, {{"exclude_modules", nullptr}});
+  Adapter* changed = nullptr;
+  const auto mutate = [&](Random& random, const std::filesystem::path& path) {
+    changed = &adapters[random() % adapters.size()];
+    auto options = changed->options;
+    auto weights = changed->weights;
+    const bool changes_options = random() % 2 == 0;
+    auto& text = changes_options ? options : weights;
+    if (!changes_options)
+      text = mutated_safetensors(text, random);
+    else
+      text = random() % 4 == 0 ? mutated_bytes(text, random)
+                               : mutated_json(json::parse(text), random).dump();
+    replace_file(changed->folder / "adapter_config.json", options);
+    replace_file(changed->folder / "adapter_model.safetensors", weights);
+    replace_file(path, text);
+  };
+  check(".adapter", mutate, [&](const auto&) { load_pretrained(changed->folder); });
 }
 
 }  // namespace

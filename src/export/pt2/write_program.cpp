@@ -10,13 +10,15 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 namespace attend::pt2 {
 namespace {
 
 using namespace program;
 
-using Json = nlohmann::ordered_json;
+// Sorts the keys of an object; ordered_json copies the values of an object that grows.
+using Json = nlohmann::json;
 
 template <typename T, typename Write>
 Json list_of(const std::vector<T>& all, const Write& write) {
@@ -250,15 +252,15 @@ std::string program_json(const TracedProgram& traced, const std::string& torch_v
   for (std::size_t i = 0; i < program.nodes.size(); ++i) {
     nodes.push_back(json_of(program.nodes[i], write, module_stack_text(stacks[i])));
   }
-  const Json graph{{"inputs", inputs.values},
-                   {"outputs", outputs.values},
-                   {"nodes", nodes},
-                   {"tensor_values", tensors},
-                   {"sym_int_values", sym_ints},
-                   {"sym_bool_values", Json::object()},
-                   {"is_single_tensor_return", false},
-                   {"custom_obj_values", Json::object()},
-                   {"sym_float_values", sym_floats}};
+  Json graph{{"inputs", inputs.values},
+             {"outputs", outputs.values},
+             {"nodes", std::move(nodes)},
+             {"tensor_values", std::move(tensors)},
+             {"sym_int_values", std::move(sym_ints)},
+             {"sym_bool_values", Json::object()},
+             {"is_single_tensor_return", false},
+             {"custom_obj_values", Json::object()},
+             {"sym_float_values", std::move(sym_floats)}};
   auto module_calls = Json::array({call_of(arguments, traced.trace.outputs)});
   std::set<std::string> called{""};
   for (const auto& stack : stacks) {
@@ -267,12 +269,12 @@ std::string program_json(const TracedProgram& traced, const std::string& torch_v
         module_calls.push_back({{"fqn", name}, {"signature", nullptr}});
     }
   }
-  const Json module{{"graph", graph},
-                    {"signature", {{"input_specs", inputs.specs}, {"output_specs", outputs.specs}}},
-                    {"module_call_graph", module_calls},
-                    {"metadata", Json::object()},
-                    {"treespec_namedtuple_fields", Json::object()}};
-  return Json{{"graph_module", module},
+  Json module{{"graph", std::move(graph)},
+              {"signature", {{"input_specs", inputs.specs}, {"output_specs", outputs.specs}}},
+              {"module_call_graph", std::move(module_calls)},
+              {"metadata", Json::object()},
+              {"treespec_namedtuple_fields", Json::object()}};
+  return Json{{"graph_module", std::move(module)},
               {"opset_version", {{"aten", 10}}},
               {"range_constraints", ranges},
               {"schema_version", {{"major", kSchemaMajor}, {"minor", kSchemaMinor}}},
