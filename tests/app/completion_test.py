@@ -15,7 +15,7 @@ from attend_command import CommandTest, attend
 from pseudo_terminal import open_pseudo_terminal
 
 # Flags whose value is a number without a unit.
-PURE_NUMBERS = {"--router-aux-loss-coef", "--beta1", "--beta2", "--final-logit-soft-cap", "--length-penalty", "--max-grad-norm", "--max-lr", "--min-lr", "--lr",
+PURE_NUMBERS = {"--router-aux-loss-coef", "--beta1", "--beta2", "--final-logit-soft-cap", "--length-penalty", "--lora-alpha", "--lora-rank", "--max-grad-norm", "--max-lr", "--min-lr", "--lr",
                 "--momentum", "--norm-eps", "--rotary-theta", "--seed", "--soft-cap", "--temperature",
                 "--weight-decay"}
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -78,9 +78,9 @@ class Completion(CommandTest):
         self.assertEqual(self.complete("attend generate --embed"), [])
         self.assertEqual(self.complete("attend export -"),
                          ["-h", "--help", "--weights", "--device", "--threads", "-o", "--out",
-                          "--format", "--dtype", "--with-cache", "--external-data", "--opset", "--overwrite"])
+                          "--format", "--dtype", "--with-cache", "--external-data", "--opset", "--merge", "--overwrite"])
         self.assertEqual(self.complete("attend export --format "),
-                         ["torchscript", "pt2", "onnx", "safetensors", "hf"])
+                         ["torchscript", "pt2", "onnx", "safetensors", "hf", "peft"])
 
     def test_completes_values_of_flags(self):
         self.assertEqual(self.complete("attend train --norm "), ["layer", "rms"])
@@ -238,7 +238,7 @@ class Help(unittest.TestCase):
                       "Training, optimizer", "Output"):
             self.assertIn(group, groups)
         order = [group.split(",")[0] for group in groups if group != "Positionals"]
-        kinds = ["Task", "Data", "Model", "Training", "Output", "Options", "Examples"]
+        kinds = ["Task", "Data", "Model", "Fine-tuning", "Training", "Output", "Options", "Examples"]
         self.assertEqual(order, sorted(order, key=kinds.index))
 
     def test_wraps_to_the_width_of_the_terminal(self):

@@ -16,8 +16,8 @@ constexpr std::size_t kIndent = 2;
 /// Returns the sort key of an option group: the index of the name in kOrder that is a prefix of
 /// `group` ("Model" is a prefix of "Model, size"). Groups without such a name come last.
 std::size_t rank_of_group(const std::string& group) {
-  constexpr std::array<std::string_view, 8> kOrder{"Prompt", "Sampling", "Search",   "Task",
-                                                   "Data",   "Model",    "Training", "Output"};
+  constexpr std::array<std::string_view, 9> kOrder{
+      "Prompt", "Sampling", "Search", "Task", "Data", "Model", "Fine-tuning", "Training", "Output"};
   const auto* found = std::find_if(kOrder.begin(), kOrder.end(),
                                    [&](const auto& name) { return group.starts_with(name); });
   return static_cast<std::size_t>(found - kOrder.begin());
