@@ -26,15 +26,19 @@ if(NOT PROJECT_IS_TOP_LEVEL AND NOT CMAKE_BUILD_TYPE AND NOT is_multi_config AND
   target_compile_options(attend_build_options INTERFACE -O2)
 endif()
 if(PROJECT_IS_TOP_LEVEL)
-  target_compile_options(attend_build_options INTERFACE -Wall -Wextra -Wconversion)
+  # clang's -Wconversion includes -Wsign-conversion, GCC's does not: sizes of LibTorch are signed, those of std are not.
+  target_compile_options(attend_build_options INTERFACE -Wall -Wextra -Wconversion
+                                                        $<$<CXX_COMPILER_ID:Clang>:-Wno-sign-conversion>)
 endif()
 if(ATTEND_WERROR)
   target_compile_options(attend_build_options INTERFACE -Werror)
 endif()
 if(ATTEND_SANITIZE)
   # The vptr check is disabled: it needs the typeinfo of LibTorch's classes, which LibTorch hides.
-  target_compile_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE} -fno-sanitize=vptr
-                                                        -fno-omit-frame-pointer)
+  # Without -fno-sanitize-recover, a program with undefined behaviour prints a message and succeeds.
+  target_compile_options(
+    attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE} -fno-sanitize=vptr -fno-sanitize-recover=undefined
+                                   -fno-omit-frame-pointer)
   target_link_options(attend_build_options INTERFACE -fsanitize=${ATTEND_SANITIZE})
 endif()
 

@@ -8,7 +8,7 @@ set(ATTEND_tokenizers_REQUIRES files)
 set(ATTEND_pretrained_REQUIRES files nn io tokenizers)
 set(ATTEND_pt2_REQUIRES files nn io)
 set(ATTEND_export_REQUIRES files nn io pt2)
-set(ATTEND_train_REQUIRES files nn io tokenizers)
+set(ATTEND_train_REQUIRES files nn io tokenizers pretrained)
 set(ATTEND_distributed_REQUIRES files nn io train)
 
 # attend_resolve_components(<variable> <component>...): sets the variable to the given components
@@ -30,7 +30,8 @@ endfunction()
 
 # attend_find_component_libraries(<variable> <component>): finds the libraries that a component links.
 # find_package(tomlplusplus) adds its own target. For each other library that is found, this function adds
-# a target attend::<library>. Sets the variable to the Debian packages of the libraries that are missing.
+# a target attend::<library>. Sets the variable to the Debian packages of the libraries that are missing. The global
+# property ATTEND_DEBIAN_PACKAGES lists those of the libraries that were found.
 function(attend_find_component_libraries variable component)
   set(missing)
   if(component MATCHES "^(files|io|tokenizers|pretrained|pt2|export|train|distributed)$")
@@ -45,7 +46,9 @@ function(attend_find_component_libraries variable component)
     _attend_find_library(utf8proc utf8proc.h libutf8proc-dev)
   elseif(component STREQUAL "train")
     find_package(tomlplusplus QUIET GLOBAL)
-    if(NOT tomlplusplus_FOUND)
+    if(tomlplusplus_FOUND)
+      set_property(GLOBAL APPEND PROPERTY ATTEND_DEBIAN_PACKAGES libtomlplusplus-dev)
+    else()
       list(APPEND missing libtomlplusplus-dev)
     endif()
     _attend_find_library(isal isa-l/crc.h libisal-dev)
@@ -61,6 +64,7 @@ macro(_attend_find_library name header package)
   if(NOT ATTEND_${name}_LIBRARY OR NOT ATTEND_${name}_INCLUDE_DIR)
     list(APPEND missing ${package})
   elseif(NOT TARGET attend::${name})
+    set_property(GLOBAL APPEND PROPERTY ATTEND_DEBIAN_PACKAGES ${package})
     # The target is GLOBAL, since targets that link attend refer to it by name and may be in a parent folder.
     add_library(attend::${name} UNKNOWN IMPORTED GLOBAL)
     set_target_properties(

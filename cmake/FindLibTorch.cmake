@@ -1,6 +1,7 @@
 # Finds LibTorch and, for the tests, a Python with torch.
 include(${CMAKE_CURRENT_LIST_DIR}/LinkLibTorch.cmake)
 set(ATTEND_TORCH_MINIMUM 2.11)
+set(ATTEND_TORCH_UNTRIED 2.15)
 
 # attend_run_find_torch(<variable> <argument>...): sets the variable to the output of scripts/find-torch,
 # or to an empty string if the script fails.
@@ -34,7 +35,12 @@ if(Torch_VERSION VERSION_LESS ATTEND_TORCH_MINIMUM)
   message(FATAL_ERROR "LibTorch ${Torch_VERSION} in ${Torch_DIR} is too old: attend needs "
                       "${ATTEND_TORCH_MINIMUM} or newer")
 endif()
+if(Torch_VERSION VERSION_GREATER_EQUAL ATTEND_TORCH_UNTRIED)
+  message(WARNING "attend was tried with LibTorch ${ATTEND_TORCH_MINIMUM} or newer, before ${ATTEND_TORCH_UNTRIED}, "
+                  "but not with ${Torch_VERSION} in ${Torch_DIR}, whose internal headers may differ")
+endif()
 message(STATUS "LibTorch ${Torch_VERSION}: ${Torch_DIR}")
+get_filename_component(ATTEND_TORCH_ROOT ${Torch_DIR}/../../.. ABSOLUTE)
 
 if(ATTEND_BUILD_TESTS AND NOT EXISTS "${ATTEND_PYTHON}")
   attend_run_find_torch(found --python)
