@@ -16,8 +16,12 @@ if(NOT ATTEND_UNITY_BUILD)
   target_precompile_headers(attend_precompiled PRIVATE ${PROJECT_SOURCE_DIR}/src/precompiled.h)
 endif()
 
-# attend_compile_sources(<target>): compiles the sources of the target in one of the two ways.
+# attend_compile_sources(<target>): compiles the sources of the target in one of the two ways. Messages of LibTorch
+# contain names of files. They begin with the folders of this project and of LibTorch, so that the same sources give
+# the same bytes on each machine.
 function(attend_compile_sources target)
+  target_compile_options(${target} PRIVATE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=
+                                           -fmacro-prefix-map=${ATTEND_TORCH_ROOT}/=libtorch/)
   if(ATTEND_UNITY_BUILD)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
   else()

@@ -34,7 +34,7 @@ ALLOWED = {
     "pt2": ("ops", "io", "program"),
     "export": ("ops", "nn", "io", "program", "pt2"),  # not models: any module can be exported
     "model_export": ("ops", "nn", "models", "io", "program", "pt2", "export"),
-    "train": ("ops", "nn", "models", "io", "tokenizers"),
+    "train": ("ops", "nn", "models", "io", "tokenizers", "pretrained"),
     "distributed": ("ops", "nn", "models", "io", "train"),
     "apps": ("ops", "nn", "models", "io", "tokenizers", "pretrained", "pt2", "export", "model_export", "train",
              "distributed"),
@@ -127,6 +127,21 @@ class ThisProject(unittest.TestCase):
                 for header in (include / "attend" / folder).rglob("*.h")
             }
             self.assertEqual(included, headers, umbrella)
+
+
+    def test_install_md_lists_the_internal_headers_of_libtorch(self):
+        root = pathlib.Path(__file__).resolve().parents[2]
+        library_of = {"ops": "nn", "models": "nn", "program": "pt2", "model_export": "export"}
+        used = set()
+        for file in (f for top in ("include/attend", "src") for f in (root / top).rglob("*") if f.is_file()):
+            folder = file.relative_to(root).parts[2 if "include" in file.relative_to(root).parts else 1]
+            for header in re.findall(r"#include <((?:torch/csrc|caffe2|ATen/core/dispatch|c10/core/impl)/[^>]*)>", file.read_text()):
+                used.add((library_of.get(folder, folder), header))
+        rows = re.findall(r"(?m)^\| `attend::(\w+)` \| `((?:torch|caffe2|ATen|c10)/[^`]*)` \| (.*) \|$",
+                          (root / "docs/install.md").read_text())
+        listed = {(library, f"{folder}/{header}") for library, folder, headers in rows
+                  for header in re.findall(r"`([^`]*)`", headers)}
+        self.assertEqual(listed, used)
 
 
 class SelfTest(unittest.TestCase):

@@ -2,7 +2,7 @@
 // docs/training.md. Then starts readme_program twice. At the second start, its training run is
 // already finished.
 #include <attend/io/tokenizers.h>
-#include <attend/train/read_labelled_lines.h>
+#include <attend/train/read_table.h>
 #include <attend/train/training_run.h>
 
 #include <cstdlib>
@@ -34,9 +34,9 @@ int main() {
   using namespace attend;
   using namespace attend::train;
   std::ofstream("table.csv") << "text,label\none,a\ntwo,b\n";
-  const auto lines = read_labelled_lines("table.csv");
+  const auto table = read_table("table.csv", {{.name = "text"}, {.name = "label"}});
   const auto tokenizer = make_tokenizer(TokenizerKind::subword, "one two one two", 265);
-  const bool round_trip = tokenizer->decode(tokenizer->encode(lines.texts[1])) == "two";
+  const bool round_trip = tokenizer->decode(tokenizer->encode(table.columns[0][1])) == "two";
   const bool written = to_toml(find_task("senses").defaults).find("senses") != std::string::npos;
   return trains() && readme_program_runs() && round_trip && written ? 0 : 1;
 }
