@@ -112,15 +112,11 @@ EncodedText encode_text(const Tokenizer& tokenizer, std::string_view text, int64
     const auto count = std::ssize(tokens);
     return {truncated(std::move(tokens), max_tokens, side), count};
   }
-  const auto [before, after] = special_tokens_of(tokenizer);
-  const auto num_special = std::ssize(before) + std::ssize(after);
-  const auto room = max_text_tokens(tokenizer, max_tokens) - num_special;
+  const auto special = special_tokens_of(tokenizer);
+  const auto room = max_text_tokens(tokenizer, max_tokens) - special.size();
   const auto ids = published->token_ids(text);
   const auto kept = truncated({ids.begin(), ids.end()}, std::max<int64_t>(room, 0), side);
-  EncodedText encoded{.tokens = before, .num_tokens = std::ssize(ids) + num_special};
-  encoded.tokens.insert(encoded.tokens.end(), kept.begin(), kept.end());
-  encoded.tokens.insert(encoded.tokens.end(), after.begin(), after.end());
-  return encoded;
+  return {special.around(kept), std::ssize(ids) + special.size()};
 }
 
 Batch continuation_rows(const std::vector<Example>& examples, const RowLayout& layout) {

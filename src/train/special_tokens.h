@@ -14,6 +14,8 @@ struct SpecialTokens {
   std::vector<int64_t> after;
 
   int64_t size() const { return std::ssize(before) + std::ssize(after); }
+  /// Returns the tokens of a text between the special tokens.
+  std::vector<int64_t> around(const std::vector<int64_t>& text) const;
 };
 
 SpecialTokens special_tokens_of(const Tokenizer& tokenizer);

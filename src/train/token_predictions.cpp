@@ -4,6 +4,7 @@
 #include "attend/io/vocabulary.h"
 #include "attend/tokenizers/published_tokenizer.h"
 #include "attend/train/evaluation.h"
+#include "attend/train/example_task.h"
 #include "nn/check_eval.h"
 #include "train/classifier_logits.h"
 #include "train/special_tokens.h"
@@ -23,17 +24,6 @@ const PublishedTokenizer* published(const Tokenizer& tokenizer) {
 
 }  // namespace
 
-SpecialTokens special_tokens_of(const Tokenizer& tokenizer) {
-  const auto* model = published(tokenizer);
-  if (model == nullptr) return {};
-  const auto all = model->encode("a");
-  const auto text = model->encode("a", {.add_special_tokens = false});
-  // Not std::ranges::search, which clang 14 does not compile with libstdc++.
-  const auto found = std::search(all.begin(), all.end(), text.begin(), text.end());
-  const auto end = found == all.end() ? found : found + std::ssize(text);
-  return {{all.begin(), found}, {end, all.end()}};
-}
-
 std::vector<std::string> split_words(std::string_view text) {
   std::vector<std::string> words;
   for (auto from = text.find_first_not_of(kWhiteSpace); from != text.npos;) {
@@ -48,7 +38,8 @@ EncodedWords encode_words(const Tokenizer& tokenizer, const std::vector<std::str
                           int64_t max_tokens) {
   const auto* model = published(tokenizer);
   const auto special = special_tokens_of(tokenizer);
-  const auto room = std::max<int64_t>(max_tokens - std::ssize(special.after), 0);
+  const auto limit = max_text_tokens(tokenizer, max_tokens);
+  const auto room = std::max<int64_t>(limit - std::ssize(special.after), 0);
   EncodedWords encoded{.tokens = special.before, .first_tokens = {}};
   auto& tokens = encoded.tokens;
   for (const auto& word : words) {
@@ -89,11 +80,8 @@ std::vector<int64_t> encode_masked(const Tokenizer& tokenizer, std::string_view 
   if (!mask) throw InputError("the tokenizer of the model has no mask token, expected one");
   std::vector<int64_t> tokens;
   if (const auto* model = published(tokenizer); model != nullptr) {
-    const auto special = special_tokens_of(tokenizer);
     const auto ids = model->token_ids(text);  // does not truncate
-    tokens = special.before;
-    tokens.insert(tokens.end(), ids.begin(), ids.end());
-    tokens.insert(tokens.end(), special.after.begin(), special.after.end());
+    tokens = special_tokens_of(tokenizer).around({ids.begin(), ids.end()});
   } else {
     const std::string_view token = kMaskToken;
     for (auto from = text;;) {

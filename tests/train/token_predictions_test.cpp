@@ -17,8 +17,8 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-/// A WordPiece tokenizer as in BERT.
-PublishedTokenizer bert() {
+/// A WordPiece tokenizer as in BERT, with the maximum length of a text.
+PublishedTokenizer bert(std::optional<int64_t> max_length = {}) {
   const std::vector<std::string> tokens{"[UNK]", "[CLS]", "[SEP]", "[MASK]", "ada",
                                         "##s",   "lon",   "##don", "in"};
   const nlohmann::json post{
@@ -38,7 +38,7 @@ PublishedTokenizer bert() {
                         {"handle_chinese_chars", true},
                         {"strip_accents", nullptr},
                         {"lowercase", true}}}});
-  return {TextTokenizer::parse(json.dump()), {.vocab_size = 9, .max_length = 4}};
+  return {TextTokenizer::parse(json.dump()), {.vocab_size = 9, .max_length = max_length}};
 }
 
 TEST(EncodeWords, TagsTheFirstTokenOfEachWord) {
@@ -56,6 +56,7 @@ TEST(EncodeWords, TruncatesTheLastTokens) {
   const auto less = encode_words(bert(), {"in", "London"}, 3);
   EXPECT_THAT(less.tokens, ElementsAre(1, 8, 2));
   EXPECT_THAT(less.first_tokens, ElementsAre(1));
+  EXPECT_THAT(encode_words(bert(4), {"in", "London"}, 20).tokens, ElementsAre(1, 8, 6, 2));
 }
 
 TEST(EncodeWords, LeavesOutTheSpaceOfCharacterTokenizers) {
@@ -93,7 +94,7 @@ TEST(EncodeMasked, FindsTheMaskToken) {
   EXPECT_THAT(encode_masked(letters, "a[MASK]c[MASK]"), ElementsAre(0, 3, 2, 3));
   const auto words = Vocabulary::of_words("a b").with_token(kMaskToken);
   EXPECT_THAT(encode_masked(words, "a [MASK] b"), ElementsAre(0, 2, 1));
-  EXPECT_THAT(encode_masked(bert(), "ada [MASK]"), ElementsAre(1, 4, 3, 2));
+  EXPECT_THAT(encode_masked(bert(4), "ada [MASK]"), ElementsAre(1, 4, 3, 2));
   EXPECT_THAT([&] { encode_masked(letters, "abc"); }, throws_naming<InputError>("[MASK]"));
   EXPECT_THROW(encode_masked(Vocabulary::of_words("a"), "a"), InputError);
 }

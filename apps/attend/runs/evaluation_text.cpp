@@ -98,8 +98,7 @@ bool has_entities(const std::vector<std::string>& classes, train::ProblemType ty
 
 std::string truncation_text(int64_t num_truncated, int64_t num_texts, const train::Run& run) {
   const auto max_seq_len = run.recipe.max_seq_len();
-  const bool has_words = run.recipe.data.problem_type == train::ProblemType::token_classification;
-  const auto limit = has_words ? max_seq_len : train::max_text_tokens(*run.tokenizer, max_seq_len);
+  const auto limit = train::max_text_tokens(*run.tokenizer, max_seq_len);
   const bool right = run.recipe.data.truncate == train::TruncationSide::right;
   return fmt::format("{} of {} texts to their {} {} tokens", num_truncated, num_texts,
                      right ? "first" : "last", limit);

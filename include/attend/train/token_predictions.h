@@ -24,8 +24,9 @@ struct EncodedWords {
 /// Returns the words between spaces and other white space.
 ATTEND_API std::vector<std::string> split_words(std::string_view text);
 
-/// Returns the tokens of words, each encoded by itself, at most `max_tokens`: the last ones are
-/// truncated. Throws InputError if the tokenizer cannot encode a word.
+/// Returns the tokens of words, each encoded by itself, at most `max_text_tokens(tokenizer,
+/// max_tokens)`: the last ones are truncated. Throws InputError if the tokenizer cannot encode a
+/// word.
 ATTEND_API EncodedWords encode_words(const Tokenizer& tokenizer,
                                      const std::vector<std::string>& words, int64_t max_tokens);
 

@@ -152,7 +152,8 @@ class TokenClassificationTask : public ListedTask {
     notes_.push_back(
         {"truncated", fmt::format("{} of {} sentences to their first {} tokens, "
                                   "without {} words; see --max-seq-len",
-                                  count, examples.size(), recipe_.max_seq_len(), lost)});
+                                  count, examples.size(),
+                                  max_text_tokens(*tokenizer_, recipe_.max_seq_len()), lost)});
   }
 
   Recipe recipe_;
