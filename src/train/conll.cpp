@@ -5,7 +5,6 @@
 #include "attend/io/utf8.h"
 #include "attend/train/read_table.h"
 #include "attend/train/token_predictions.h"
-#include "io/parse_json.h"
 
 #include <fmt/format.h>
 #include <strings.h>
@@ -16,21 +15,6 @@
 
 namespace attend::train {
 namespace {
-
-/// Returns the words or tags in a cell. `is_list`: the cell is a JSON list.
-std::vector<std::string> elements(const std::string& cell, bool is_list,
-                                  const std::string& column) {
-  if (!is_list) return split_words(cell);
-  std::vector<std::string> texts;
-  for (const auto& each : parse_json(cell)) {
-    if (each.is_structured() || each.is_null()) {
-      throw InputError(fmt::format("the column '{}': found {} in the list, expected a string",
-                                   printable(column), printable(each.dump())));
-    }
-    texts.push_back(each.is_string() ? each.get<std::string>() : each.dump());
-  }
-  return texts;
-}
 
 void check_word(const std::string& word, const std::string& tag) {
   if (word.empty()) throw InputError("found an empty word");
@@ -58,11 +42,13 @@ std::vector<TaggedSentence> read_rows(const std::filesystem::path& path, const D
                  data.max_text_bytes);
   std::vector<TaggedSentence> sentences;
   for (std::size_t i = 0; i < table.line_numbers.size(); ++i) {
+    const auto texts = [&](std::size_t column, const std::string& name) {
+      const auto& cell = table.columns[column][i];
+      return table.lists.contains({column, i}) ? texts_of_list(cell, name) : split_words(cell);
+    };
     const auto line = table.line_numbers[i];
     with_source(fmt::format("{}:{}", path.string(), line), [&] {
-      sentences.push_back(
-          {elements(table.columns[0][i], table.lists.contains({0, i}), data.text_column),
-           elements(table.columns[1][i], table.lists.contains({1, i}), data.label_column), line});
+      sentences.push_back({texts(0, data.text_column), texts(1, data.label_column), line});
       check_sentence(sentences.back());
     });
   }

@@ -335,4 +335,17 @@ Table read_table(const fs::path& path, const std::vector<TableColumn>& columns, 
   return std::move(collector).finish(path);
 }
 
+std::vector<std::string> texts_of_list(const std::string& cell, const std::string& column) {
+  std::vector<std::string> texts;
+  for (const auto& each : parse_json(cell)) {
+    if (each.is_structured() || each.is_null()) {
+      throw InputError(
+          fmt::format("the column {}: found {} in the list, expected a string or number",
+                      quoted(column), printable(each.dump())));
+    }
+    texts.push_back(each.is_string() ? each.get<std::string>() : each.dump());
+  }
+  return texts;
+}
+
 }  // namespace attend::train

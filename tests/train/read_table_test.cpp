@@ -120,6 +120,14 @@ TEST_F(ReadTable, ReturnsColumnsInTheOrderOfTheCall) {
   EXPECT_THROW(read_table(directory_ / "table.csv", {}), c10::ValueError);
 }
 
+TEST(TextsOfList, AreStringsNumbersAndBooleans) {
+  EXPECT_THAT(texts_of_list(R"(["good", 1.5, true])", "tags"), ElementsAre("good", "1.5", "true"));
+  for (const std::string other : {"null", "[2]", R"({"a":2})"}) {
+    EXPECT_THAT([&] { texts_of_list("[1, " + other + "]", "tags"); },
+                throws_naming<InputError>("'tags'", other));
+  }
+}
+
 TEST_F(ReadTable, ListsAreReturnedAsJsonIfTheColumnMayContainThem) {
   replace_file(directory_ / "table.jsonl", R"({"tags": ["B-é", 1, {"a": "\u0000"}], "text": "x"})"
                                            "\n"

@@ -55,6 +55,13 @@ ATTEND_API Table read_table(const std::filesystem::path& path,
                             const std::vector<TableColumn>& columns,
                             int64_t max_bytes = std::numeric_limits<int64_t>::max());
 
+/// Returns the strings, numbers and booleans of a list (`Table::lists`) as texts. `cell`: the list
+/// as JSON; `column`: name of its column, for messages. Throws InputError for other elements.
+///
+///     texts_of_list(R"(["good", 1])", "label") == std::vector<std::string>{"good", "1"};
+ATTEND_API std::vector<std::string> texts_of_list(const std::string& cell,
+                                                  const std::string& column);
+
 /// True if the extension of the file, in lower or upper case, is one that `read_table` reads.
 ATTEND_API bool has_table_extension(const std::filesystem::path& path);
 

@@ -6,7 +6,6 @@
 #include "attend/train/loss.h"
 #include "attend/train/read_table.h"
 #include "attend/train/recipe_fields.h"
-#include "io/parse_json.h"
 #include "train/checksum.h"
 #include "train/problem_rules.h"
 #include "train/tasks/tasks.h"
@@ -64,20 +63,6 @@ bool is_set(const std::string& cell, const std::string& column) {
                                printable(column), printable(cell)));
 }
 
-/// Returns the labels in a cell. `is_list`: the cell is a JSON list.
-std::vector<std::string> labels_in(const std::string& cell, const DataConfig& data, bool is_list) {
-  if (!is_list) return split(cell, data.label_separator);
-  std::vector<std::string> labels;
-  for (const auto& label : parse_json(cell)) {
-    if (label.is_structured() || label.is_null()) {
-      throw InputError(
-          fmt::format("found the label {}, expected a string or number", printable(label.dump())));
-    }
-    labels.push_back(label.is_string() ? label.get<std::string>() : label.dump());
-  }
-  return labels;
-}
-
 /// Returns an example with the labels in the cells of the columns `label_columns`. `is_list`: the
 /// first cell is a JSON list.
 Example example_of(std::string text, const std::vector<std::string>& cells, const DataConfig& data,
@@ -87,7 +72,8 @@ Example example_of(std::string text, const std::vector<std::string>& cells, cons
   if (data.problem_type != ProblemType::multi_label_classification) return example;
   auto& labels = example.labels;
   if (const auto columns = label_columns(data); columns.size() == 1) {
-    labels = labels_in(cells.front(), data, is_list);
+    labels = is_list ? texts_of_list(cells.front(), columns.front())
+                     : split(cells.front(), data.label_separator);
   } else {
     for (std::size_t i = 0; i < columns.size(); ++i) {
       if (is_set(cells[i], columns[i])) labels.push_back(columns[i]);
