@@ -15,6 +15,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PERSON = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER")
           for key, value in (("NAME", "test"), ("EMAIL", "test"))}
+# git sets GIT_DIR and others for hooks and in rebases; with them, the commands would change the repository of attend.
+ENVIRONMENT = {**{name: value for name, value in os.environ.items() if not name.startswith("GIT_")}, **PERSON}
 FILES = {
     "include/attend/version.h": '#define ATTEND_VERSION "0.2.0"\n',
     "CHANGELOG.md": "# Changelog\n\n## [Unreleased]\n\n## [0.2.0] - 2026-12-01\n\n- Packages.\n",
@@ -48,15 +50,15 @@ class Release(unittest.TestCase):
         path.chmod(0o755)
 
     def git(self, *arguments):
-        return subprocess.run(["git", *arguments], cwd=self.root, env={**os.environ, **PERSON}, check=True,
+        return subprocess.run(["git", *arguments], cwd=self.root, env=ENVIRONMENT, check=True,
                               capture_output=True, text=True).stdout.strip()
 
     def commit(self, *arguments):
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "commit", *arguments)
 
-    def release(self, *arguments):
-        return subprocess.run([self.root / "scripts/release", *arguments], env={**os.environ, **PERSON},
+    def release(self, *arguments, **environment):
+        return subprocess.run([self.root / "scripts/release", *arguments], env={**ENVIRONMENT, **environment},
                               capture_output=True, text=True, timeout=60)
 
     def refuses(self, *expected):
@@ -121,6 +123,15 @@ class Release(unittest.TestCase):
         (self.root / "log").unlink()
         self.assertEqual(self.release("0.2.0").returncode, 0)
         self.assertEqual(self.log(), ["ci", "ten", "1", "twenty", *PACKAGES])
+
+    def test_the_programs_are_built_again_before_the_checks(self):
+        self.write("build/release/CMakeCache.txt", "")
+        self.write("build/bin/cmake", '#!/bin/sh\necho cmake >>log\n')
+        path = f"{self.root}/build/bin:{os.environ['PATH']}"
+        self.assertEqual(self.release("--dry-run", "0.2.0", PATH=path).returncode, 0)
+        self.assertEqual(self.log()[:2], ["cmake", "ci--unlimited"])
+        self.assertEqual(self.release("--dry-run", "0.2.0", PATH=path).returncode, 0)
+        self.assertEqual(self.log()[-3:], ["cmake", *PACKAGES])
 
     def test_packages_that_differ_are_refused(self):
         self.write("scripts/build-packages", '#!/bin/sh\nmkdir -p "$1" && echo "$1" >"$1/attend.whl"\n')
