@@ -4,6 +4,20 @@
 # The libraries of the release build are static: before 1.0, each version has another binary interface, and so has each
 # LibTorch. A program that links them needs only its LibTorch and the package libattend, which contains the module for
 # SentencePiece. With BUILD_SHARED_LIBS, libattend contains the libraries, too.
+
+# The files contain code of headers and static libraries, whose licenses ask for a notice with each copy.
+file(READ ${PROJECT_SOURCE_DIR}/LICENSE notices)
+file(GLOB torch_license ${ATTEND_TORCH_ROOT}/../torch-*.dist-info/licenses/LICENSE)
+set(contained libcli11-dev libgloo-dev libhwy-dev libprotozero-dev libtomlplusplus-dev libutfcpp-dev nlohmann-json3-dev)
+list(TRANSFORM contained REPLACE "(.+)" "/usr/share/doc/\\1/copyright")
+foreach(file IN LISTS torch_license contained)
+  if(EXISTS ${file})
+    file(READ ${file} notice)
+    string(APPEND notices "\n----\nContains code with this license:\n\n${notice}")
+  endif()
+endforeach()
+file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/copyright "${notices}")
+
 set(packages attend_runtime:libattend attend_dev:libattend-dev attend_command:attend)
 foreach(component_and_package IN LISTS packages)
   string(REPLACE ":" ";" component_and_package ${component_and_package})
@@ -11,7 +25,8 @@ foreach(component_and_package IN LISTS packages)
   list(GET component_and_package 1 package)
   string(TOUPPER ${component} COMPONENT)
   set(CPACK_DEBIAN_${COMPONENT}_PACKAGE_NAME ${package})
-  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package} RENAME copyright COMPONENT ${component})
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/copyright DESTINATION ${CMAKE_INSTALL_DATADIR}/doc/${package}
+          COMPONENT ${component})
   list(APPEND CPACK_COMPONENTS_ALL ${component})
 endforeach()
 

@@ -90,7 +90,8 @@ class Wheel(unittest.TestCase):
             licenses = {name.split("/licenses/")[1] for name in names if "/licenses/" in name}
             text = archive.read(next(name for name in names if name.endswith("/METADATA"))).decode()
         self.assertEqual(set(re.findall("(?m)^License-File: (.*)$", text)), licenses)
-        self.assertLessEqual({"LICENSE", "libonig5", "libfmt9", "LGPL-2.1"}, licenses)
+        self.assertLessEqual({"LICENSE", "libonig5", "LGPL-2.1"}, licenses)
+        self.assertTrue([name for name in licenses if re.fullmatch(r"libfmt\d+", name)])
 
     def test_trains_without_a_compiler(self):
         self.attend("train", "--task", "sort", "--max-steps", 20, "--out", self.folder / "run")
