@@ -4,6 +4,7 @@ Run by CTest with ATTEND_BUILD set to the build folder, LIBTORCH to a LibTorch, 
 dpkg-shlibdeps is missing, exits with status 77, which CTest reports as skipped.
 """
 
+import collections
 import os
 import pathlib
 import re
@@ -19,6 +20,24 @@ BUILD = pathlib.Path(os.environ["ATTEND_BUILD"])
 LIBTORCH = pathlib.Path(os.environ["LIBTORCH"])
 UNPACKED = pathlib.Path(os.environ["UNPACKED"])
 NAMES = {"libattend", "libattend-dev", "attend"}
+# Prints a line for each component: its name and the Debian packages of the libraries that it links.
+PACKAGES_OF_COMPONENTS = """
+cmake_minimum_required(VERSION 3.25)
+include(${COMPONENTS})
+macro(_attend_find_library name header package)
+  list(APPEND missing ${package})
+endmacro()
+set(CMAKE_DISABLE_FIND_PACKAGE_tomlplusplus ON)
+foreach(component IN LISTS ATTEND_ALL_COMPONENTS)
+  attend_resolve_components(needed ${component})
+  set(line ${component})
+  foreach(each IN LISTS needed)
+    attend_find_component_libraries(packages ${each})
+    list(APPEND line ${packages})
+  endforeach()
+  execute_process(COMMAND ${CMAKE_COMMAND} -E echo ${line})
+endforeach()
+"""
 
 for program in ("dpkg-deb", "dpkg-shlibdeps", "file"):
     if not shutil.which(program):
@@ -79,12 +98,26 @@ class Packages(unittest.TestCase):
             self.assertIn(f"libattend (= {version})", depends[name])
         self.assertRegex(depends["attend"], r"\blibfmt\d+\b")
         self.assertRegex(depends["libattend"], r"\blibonig5\b")
-        # The packages that docs/install.md lists as needed to link the installed libraries.
+
+    def test_install_md_lists_the_packages_that_each_library_links(self):
+        script = self.folder / "packages.cmake"
+        script.write_text(PACKAGES_OF_COMPONENTS)
+        linked = collections.defaultdict(set)
+        for line in run("cmake", f"-DCOMPONENTS={ROOT}/cmake/Components.cmake", "-P", script).splitlines():
+            component, *packages = line.split()
+            for package in packages:
+                linked[package].add(component)
+        components = {component for users in linked.values() for component in users}
+        self.assertIn("nn", components)
         section = (ROOT / "docs/install.md").read_text().split("\n## Packages\n")[1].split("\n## ")[0]
-        table = re.findall(r"(?m)^\| (`lib[^|]*) \| [^|]* \| (?!none)", section)
-        needed = set(re.findall(r"lib[\w-]+", " ".join(table)))
-        self.assertLessEqual(needed, set(re.findall(r"[\w-]+", depends["libattend-dev"])))
-        self.assertGreater(len(needed), 3)
+        listed = {}
+        for packages, users in re.findall(r"(?m)^\| `(lib[^|]*)` \| [^|]* \| (?!none)([^|]*)", section):
+            named = set(re.findall("attend::([a-z0-9]+)", users))
+            for package in packages.split():
+                listed[package] = components - named if "except" in users else named
+        self.assertEqual(listed, linked)
+        depends = run("dpkg-deb", "--field", self.debs["libattend-dev"], "Depends")
+        self.assertLessEqual(set(listed), set(re.findall(r"[\w-]+", depends)))
 
     def test_files_contain_no_path_of_this_machine(self):
         for folder in ("deb", "archive"):
