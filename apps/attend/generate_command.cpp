@@ -171,7 +171,7 @@ void chat(TextGenerator& generator, const GenerateArguments& arguments) {
     std::string written;
     const auto print = [&](const std::string& more) {
       written += more;
-      print_now(more);
+      print_text_now(more);
     };
     generator.generate_sample(static_cast<int64_t>(turn), print, is_stopped);
     return written;
@@ -190,8 +190,8 @@ void print_samples(TextGenerator& generator, const Prompt& prompt,
     if (arguments.samples > 1) {
       write_error(fmt::format("--- sample {} of {} ---\n", n + 1, arguments.samples));
     }
-    if (!arguments.no_echo && generator.continues()) print_now(prompt.text);
-    generator.generate_sample(n, print_now);
+    if (!arguments.no_echo && generator.continues()) print_text_now(prompt.text);
+    generator.generate_sample(n, print_text_now);
     print_now("\n");
   }
 }

@@ -116,6 +116,26 @@ class Prompts(GenerateTest):
         self.assertIn("no prompt: expected --prompt TEXT", result.stderr)
 
 
+class Terminals(GenerateTest):
+    def test_texts_do_not_control_the_terminal(self):
+        text = self.folder / "title.txt"
+        text.write_bytes(b"\x1b]0;a\x07\tb\n" * 500)  # sets the title of a terminal
+        run = self.folder / "title"
+        self.succeeds("train", "--text", text, "--tokenizer", "byte", "--embed-dim", 32, "--num-layers", 1,
+                      "--max-seq-len", 16, "--max-steps", 150, "--lr", 0.01, "--out", run)
+        command = [ATTEND, "generate", run, "--prompt", "\x1b", "--max-new-tokens", "14", "--temperature", "0"]
+        piped = subprocess.run(command, capture_output=True, timeout=60, check=True).stdout
+        self.assertEqual(piped, b"\x1b]0;a\x07\tb\n\x1b]0;a\x07\n")
+        controller, terminal = open_pseudo_terminal()
+        try:
+            subprocess.run(command, stdout=terminal, timeout=60, check=True)
+            shown = os.read(controller, 1000)
+        finally:
+            os.close(controller)
+            os.close(terminal)
+        self.assertEqual(shown.replace(b"\r\n", b"\n"), b"\\x1b]0;a\\x07\tb\n\\x1b]0;a\\x07\n")
+
+
 class Sampling(GenerateTest):
     HOT = ("--prompt", "F", "--max-new-tokens", 40, "--temperature", 3)
 

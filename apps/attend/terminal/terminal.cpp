@@ -1,5 +1,7 @@
 #include "terminal/terminal.h"
 
+#include "attend/io/utf8.h"
+
 #include <fcntl.h>
 #include <langinfo.h>
 #include <poll.h>
@@ -8,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <clocale>
 #include <csignal>
@@ -70,6 +73,18 @@ void write_error(const std::string& text) {
 void print_now(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
   if (!flush_output()) throw std::runtime_error("standard output cannot be written");
+}
+
+void print_text_now(const std::string& text) {
+  if (::isatty(STDOUT_FILENO) != 1) return print_now(text);
+  std::string shown;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const auto end = std::min(text.find_first_of("\n\t", begin), text.size());
+    shown += printable(std::string_view(text).substr(begin, end - begin));
+    if (end < text.size()) shown += text[end];
+    begin = end + 1;
+  }
+  print_now(shown);
 }
 
 bool flush_output() {

@@ -33,6 +33,10 @@ void write_error(const std::string& text);
 /// Writes to standard output and flushes it. Throws std::runtime_error on failure.
 void print_now(const std::string& text);
 
+/// Does the same with a text that a model has written. On a terminal, which it must not control, it
+/// is escaped by `printable`, except for line breaks and tabs.
+void print_text_now(const std::string& text);
+
 /// Flushes standard output; returns false if anything could not be written.
 bool flush_output();
 
