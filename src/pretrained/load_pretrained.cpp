@@ -196,12 +196,11 @@ void check_weights(const Path& path, const NamedWeights& weights, const WeightRo
 void check_count(const Path& path, const NamedWeights& weights, const ModelConfig& any) {
   const auto& stack =
       std::visit([](const auto& config) -> const StackConfig& { return config.stack; }, any);
-  const auto least = stack.num_layers * std::max<int64_t>(stack.num_experts, 1);
   const auto found = std::ssize(weights.names());
-  if (found >= least) return;
+  if (found >= stack.min_tensors()) return;
   throw InputError(
       fmt::format("{}: found {} tensors, expected at least {}, because config.json has {} layers{}",
-                  path.string(), found, least, stack.num_layers,
+                  path.string(), found, stack.min_tensors(), stack.num_layers,
                   stack.num_experts > 0 ? fmt::format(" of {} experts", stack.num_experts) : ""));
 }
 

@@ -54,6 +54,16 @@ void check_checksum(const fs::path& path, const std::string& expected, const std
       path.string(), found, expected.empty() ? "none" : expected, RunFiles::data, advice));
 }
 
+/// Throws InputError if `num_tensors` are too few for a model. `load` calls it before it makes the
+/// model, whose size a file of unknown origin may exaggerate.
+void check_count(const StackConfig& stack, std::size_t num_tensors) {
+  if (static_cast<int64_t>(num_tensors) >= stack.min_tensors()) return;
+  throw InputError(fmt::format(
+      "found {} tensors, expected at least {} for the num_layers ({}) and num_experts ({}) of the "
+      "recipe",
+      num_tensors, stack.min_tensors(), stack.num_layers, stack.num_experts));
+}
+
 /// Returns the value of `key` in the metadata of a safetensors file; empty if there is none.
 std::string metadata_value(const std::map<std::string, std::string>& metadata, const char* key) {
   const auto found = metadata.find(key);
@@ -322,21 +332,26 @@ Run RunDirectory::load(Weights weights) const {
   check_files();
   summary();  // throws if the file is damaged or of another run
   std::shared_ptr<const Tokenizer> tokenizer = load_run_tokenizer(path_);
+  // Initializing the weights must not change the state of LibTorch's CPU generator.
+  const RngGuard rng(rng_state({torch::kCPU}));
+  const auto found = read_weights(*this, weights);
+  const auto in_weights = [&](const auto& use) { return with_source(found.path.string(), use); };
+  std::optional<SourceModel> base;
+  if (record_.base) base = with_source(path_.string(), [&] { return load_base(*record_.base); });
+  in_weights([&] {
+    check_count(recipe.stack(),
+                base ? module_of(base->run.model).parameters().size() : found.tensors.size());
+  });
   auto model = [&] {
-    // Initializing the weights must not change the state of LibTorch's CPU generator.
-    const RngGuard rng(rng_state({torch::kCPU}));
-    const UninitializedWeights guard(torch::kFloat);  // `load_weights` copies all weights
+    const UninitializedWeights guard(torch::kFloat);  // all weights are copied
     return make_model(recipe, tokenizer->size(), record_.classes.size());
   }();
-  if (record_.base) {
-    const RngGuard rng(rng_state({torch::kCPU}));
-    const auto found = read_weights(*this, weights);
-    const auto base = with_source(path_.string(), [&] { return load_base(record_.base.value()); });
-    with_source(found.path.string(),
-                [&] { load_adapted(recipe, record_.classes, model, found.tensors, base); });
-  } else {
-    load_weights(module_of(model), weights);
-  }
+  in_weights([&] {
+    if (base)
+      load_adapted(recipe, record_.classes, model, found.tensors, *base);
+    else
+      load_state_dict(module_of(model), found.tensors);
+  });
   module_of(model).eval();
   return {.recipe = std::move(recipe),
           .tokenizer = std::move(tokenizer),

@@ -65,6 +65,16 @@ TEST_F(RunDirectoryTest, LoadWithoutEvaluationSaysHowToContinue) {
   EXPECT_FALSE(RunDirectory::open(path_).checkpoints().load_latest().has_value());
 }
 
+TEST_F(RunDirectoryTest, AModelOfManyLayersIsNotMadeForFewWeights) {
+  auto recipe = recipe_;
+  recipe.stack().num_layers = 1000;
+  recipe.stack().num_experts = 1000;
+  const auto path = directory_ / "many-layers";
+  RunDirectory::create(path, new_record(recipe, *task_)).save_best({{"weight", torch::ones({3})}});
+  EXPECT_THAT([&] { RunDirectory::open(path).load(); },
+              throws_naming<InputError>((path / RunFiles::model).string(), "found 1", "1000000"));
+}
+
 TEST_F(RunDirectoryTest, DetectsDamagedWeights) {
   train_for(4);
   const auto file = path_ / RunFiles::model;

@@ -10,6 +10,7 @@
 #include "attend/nn/transformer_encoder.h"
 #include "attend/ops/rotary.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace attend {
@@ -112,6 +113,11 @@ struct StackConfig {
   double stochastic_depth = 0.0;
   bool gradient_checkpointing = false;  ///< recompute activations in backward to save memory
   Initialization initialization = Initialization::gpt2;  ///< weight initialization
+
+  /// Returns a number of tensors that each model with this stack exceeds: one for each layer and
+  /// expert. Compare it with the tensors of a file before making a model of its config: a million
+  /// modules need gigabytes.
+  int64_t min_tensors() const { return num_layers * std::max<int64_t>(num_experts, 1); }
 };
 
 /// Returns the options of a stack: `config.num_layers` blocks with self-attention, then a final
